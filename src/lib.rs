@@ -1,0 +1,7 @@
+//! `trainer` trains deep-learning models from one TOML file.
+//!
+//! The map, top to bottom; a module imports only from lines below it.
+
+pub mod config;
+pub mod plan;
+pub mod run;

@@ -1,0 +1,16 @@
+//! What happens at a step, computed from the config, the number of samples and the step alone.
+//!
+//! Everything random or ordered in a run comes from here: [`rng`] for values, [`permutation`] for
+//! order, [`Timetable`] for which samples a step sees and how they fall into shards, [`tree`] for
+//! the order in which shards are summed, [`schedule`] for the learning rate.
+//!
+//! Refuses to: carry state from one step to the next, or know how many workers there are.
+
+mod permutation;
+pub mod rng;
+pub mod schedule;
+mod timetable;
+pub mod tree;
+
+pub use permutation::Permutation;
+pub use timetable::{StepPlan, Timetable};

@@ -1,0 +1,287 @@
+//! What happens in a run. Written to the journal, shown by every display.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Attempt, Environment, Epoch, Fault, Rank, RunId, RunState, StateCause, Step};
+
+/// Name of the training split in metrics and files.
+pub const SPLIT_TRAIN: &str = "train";
+/// Name of the validation split in metrics and files.
+pub const SPLIT_VALIDATION: &str = "valid";
+/// Name of the test split in metrics and files.
+pub const SPLIT_TEST: &str = "test";
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Place in the journal, from 0, without gaps.
+    pub seq: u64,
+    /// Milliseconds since 1970, UTC.
+    pub time_ms: u64,
+    /// Attempt during which it happened.
+    pub attempt: Attempt,
+    /// What happened.
+    pub event: Event,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The run was recorded. Always entry 0.
+    RunCreated {
+        /// Version of the journal format.
+        format: u32,
+        /// Identity.
+        id: RunId,
+        /// Name with short id, as the directory is called.
+        name: String,
+        /// SHA-256 of the resolved config.
+        config_sha256: String,
+    },
+    /// The state changed.
+    StateChanged {
+        /// State before.
+        from: RunState,
+        /// State after.
+        to: RunState,
+        /// What moved it.
+        cause: StateCause,
+        /// The reason in words.
+        reason: String,
+    },
+    /// A new attempt begins.
+    AttemptStarted {
+        /// Process id of the supervisor.
+        supervisor_pid: u32,
+        /// Machine and program.
+        environment: Box<Environment>,
+    },
+    /// The config was changed on resume, with permission.
+    ConfigChanged {
+        /// New hash.
+        config_sha256: String,
+        /// One line per changed key: `key: old -> new`.
+        changes: Vec<String>,
+    },
+    /// A worker process runs.
+    WorkerStarted {
+        /// Its rank.
+        rank: Rank,
+        /// Its process id.
+        pid: u32,
+    },
+    /// A worker process is gone.
+    WorkerExited {
+        /// Its rank.
+        rank: Rank,
+        /// Its process id.
+        pid: u32,
+        /// How it ended, in words: `exit code 3`, `signal 9 (SIGKILL)`.
+        status: String,
+        /// Whether another is started in its place.
+        restarts: bool,
+    },
+    /// The data were read, split and validated.
+    DataPrepared {
+        /// One screen of facts.
+        summary: Box<DataSummary>,
+    },
+    /// The model was built.
+    ModelBuilt {
+        /// Layers, first to last.
+        layers: Vec<LayerSummary>,
+        /// Trainable parameters.
+        parameters: u64,
+    },
+    /// The first step of this attempt is about to run.
+    TrainingBegan {
+        /// Finished steps so far.
+        step: Step,
+        /// Steps that the config asks for.
+        steps_total: u64,
+        /// Steps of one epoch.
+        steps_per_epoch: u64,
+        /// Directory name of the checkpoint it continues from.
+        checkpoint: Option<String>,
+        /// Device the tensors live on.
+        device: String,
+    },
+    /// An optimiser step is done.
+    StepFinished(StepReport),
+    /// A split was evaluated.
+    Evaluated {
+        /// Finished steps.
+        step: Step,
+        /// Epoch.
+        epoch: Epoch,
+        /// [`SPLIT_VALIDATION`] or [`SPLIT_TEST`].
+        split: String,
+        /// Samples, each counted once.
+        samples: u64,
+        /// Time it took.
+        seconds: f64,
+        /// Values by name. A value that is not a number is absent.
+        metrics: BTreeMap<String, f64>,
+    },
+    /// A checkpoint exists, whole.
+    CheckpointCommitted(CheckpointInfo),
+    /// A checkpoint could not be written; training goes on.
+    CheckpointFailed {
+        /// Step it would have held.
+        step: Step,
+        /// Why.
+        reason: String,
+    },
+    /// A checkpoint was removed by the keep-policy.
+    CheckpointRemoved {
+        /// Its step.
+        step: Step,
+    },
+    /// A checkpoint did not verify and was put aside.
+    CheckpointRejected {
+        /// Directory name.
+        checkpoint: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Early stopping or a `best` checkpoint saw a better value.
+    Improved {
+        /// Step.
+        step: Step,
+        /// Metric, e.g. `validation/loss`.
+        metric: String,
+        /// Its value.
+        value: f64,
+    },
+    /// Most memory the worker has held so far.
+    MemoryMeasured {
+        /// Worker.
+        rank: Rank,
+        /// Bytes of its process at the peak.
+        peak_bytes: u64,
+    },
+    /// Something a person should know; nothing stops.
+    Warned {
+        /// What.
+        message: String,
+    },
+    /// Something failed.
+    FaultRaised {
+        /// All that is known.
+        fault: Fault,
+    },
+}
+
+/// Where the time of a step went, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phases {
+    /// Waiting for the batch.
+    pub data: f64,
+    /// Forward passes of all shards.
+    pub forward: f64,
+    /// Backward passes of all shards.
+    pub backward: f64,
+    /// Summing gradients.
+    pub reduce: f64,
+    /// Clipping and update.
+    pub optimizer: f64,
+    /// Copying state for a checkpoint.
+    pub checkpoint: f64,
+}
+
+/// One optimiser step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// Finished steps, this one included.
+    pub step: Step,
+    /// Epoch it belongs to.
+    pub epoch: Epoch,
+    /// Samples in its global batch.
+    pub samples: u64,
+    /// Tokens in its global batch; 0 where there are none.
+    pub tokens: u64,
+    /// Mean loss of the batch, before the update.
+    pub loss: f64,
+    /// Learning rate of the update.
+    pub learning_rate: f64,
+    /// Global norm of the gradient, before clipping.
+    pub gradient_norm: f64,
+    /// Wall time from step boundary to step boundary, seconds.
+    pub seconds: f64,
+    /// Where it went.
+    pub phases: Phases,
+    /// Other training metrics by name, e.g. `accuracy`.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// A committed checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointInfo {
+    /// Finished steps it holds.
+    pub step: Step,
+    /// Directory name below `checkpoints/`.
+    pub directory: String,
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// SHA-256 of `model.safetensors`.
+    pub model_sha256: String,
+    /// Value of the metric that `best` goes by, if it was measured at or before this step.
+    pub metric: Option<f64>,
+    /// Seconds that training stood still for it.
+    pub blocked_seconds: f64,
+    /// Seconds until it was on disk.
+    pub write_seconds: f64,
+}
+
+/// One layer as `trainer model` and the record show it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerSummary {
+    /// Name, e.g. `blocks.0.attention.query`.
+    pub name: String,
+    /// Kind, e.g. `Linear(256 -> 10)`.
+    pub kind: String,
+    /// Output shape without the batch dimension.
+    pub output: Vec<u64>,
+    /// Trainable parameters.
+    pub parameters: u64,
+}
+
+/// One part of the data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PartSummary {
+    /// `train`, `valid` or `test`.
+    pub split: String,
+    /// Samples.
+    pub samples: u64,
+    /// Samples by class, in class order; empty where there are no classes.
+    pub classes: Vec<ClassCount>,
+}
+
+/// Samples of one class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassCount {
+    /// Name of the class.
+    pub class: String,
+    /// Samples.
+    pub count: u64,
+}
+
+/// What the data are, on one screen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataSummary {
+    /// `table`, `images` or `text`.
+    pub kind: String,
+    /// SHA-256 over content, splits and preparation: the same fingerprint means the same samples.
+    pub fingerprint: String,
+    /// Parts.
+    pub parts: Vec<PartSummary>,
+    /// Facts in order, label and value: columns with their roles, image size, vocabulary…
+    pub facts: Vec<(String, String)>,
+    /// What looks wrong but does not stop the run: leakage, empty classes, constant columns…
+    pub warnings: Vec<String>,
+    /// Seconds it took to read and prepare.
+    pub seconds: f64,
+}

@@ -1,0 +1,31 @@
+//! The vocabulary of a run: what it is called, which state it is in, what happened, what is asked of
+//! it, what went wrong, and how all that travels between processes.
+//!
+//! Refuses to: start a process, open a store, or know a tensor.
+
+mod command;
+mod count;
+mod dir;
+mod environment;
+mod event;
+mod fault;
+mod id;
+mod state;
+mod summary;
+pub mod wire;
+
+pub use command::{Command, ControlReply, ControlRequest};
+pub use count::{Attempt, Epoch, Rank, SampleId, ShardId, Step, WorldSize};
+pub use dir::{RunDir, RunIdentity};
+pub use environment::{Environment, Gpu};
+pub use event::{
+    CheckpointInfo, ClassCount, DataSummary, Entry, Event, LayerSummary, PartSummary, Phases,
+    SPLIT_TEST, SPLIT_TRAIN, SPLIT_VALIDATION, StepReport,
+};
+pub use fault::{Fault, FaultClass};
+pub use id::RunId;
+pub use state::{RunState, StateCause, StateError};
+pub use summary::{Best, MetricPoint, RunSummary};
+
+/// Name of the hidden command that a supervisor starts its workers with.
+pub const WORKER_COMMAND: &str = "__worker";

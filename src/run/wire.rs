@@ -1,0 +1,197 @@
+//! How messages travel between the processes of a run: a length and a JSON text, bounded.
+//!
+//! Supervisor and worker are always the same executable, so the version only guards against a
+//! binary that was replaced while a run was alive.
+
+use std::io::{self, Read, Write};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{Event, Fault, Step};
+
+/// Version of the messages below. Different versions do not talk.
+pub const WIRE_VERSION: u32 = 1;
+
+/// Largest frame, in bytes. A layer list of a very deep model is the largest message known.
+pub const FRAME_BYTES_MAX: u32 = 16 << 20;
+
+/// What a worker does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Reads and prepares data, builds the model, loads a checkpoint.
+    Preparing,
+    /// Trains.
+    Stepping,
+    /// Evaluates.
+    Evaluating,
+    /// Waits for a checkpoint to reach the disk.
+    Saving,
+}
+
+/// How a worker's training ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The configured length is reached.
+    Completed,
+    /// Early stopping.
+    EarlyStopped,
+    /// Paused on request, checkpoint written.
+    Paused,
+    /// Stopped on request, checkpoint written.
+    Stopped,
+}
+
+/// Worker to supervisor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromWorker {
+    /// First message.
+    Hello {
+        /// [`WIRE_VERSION`] of the worker.
+        version: u32,
+        /// Its process id.
+        pid: u32,
+    },
+    /// Something happened.
+    Event(Box<Event>),
+    /// Sign of life, at least once a second.
+    Heartbeat {
+        /// Finished steps.
+        step: Step,
+        /// What it does.
+        phase: Phase,
+    },
+    /// Training ended well. Last message.
+    Done(Outcome),
+    /// Training failed. Last message.
+    Failed(Box<Fault>),
+}
+
+/// Supervisor to worker: the job, then commands ([`super::Command`]).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// [`WIRE_VERSION`] of the supervisor.
+    pub version: u32,
+    /// Resolved config as TOML.
+    pub config: String,
+    /// Its SHA-256; the worker recomputes it.
+    pub config_sha256: String,
+    /// Run directory.
+    pub run_dir: std::path::PathBuf,
+    /// Rank of this worker.
+    pub rank: super::Rank,
+    /// Workers in the group.
+    pub world_size: super::WorldSize,
+    /// Attempt.
+    pub attempt: super::Attempt,
+    /// Directory name of the checkpoint to continue from.
+    pub checkpoint: Option<String>,
+    /// Compute threads.
+    pub threads: u32,
+}
+
+/// A frame that could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// The other side is gone.
+    #[error("the connection closed")]
+    Closed,
+    /// Reading or writing failed.
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    /// A frame is longer than [`FRAME_BYTES_MAX`].
+    #[error("a message of {0} bytes is over the limit of {FRAME_BYTES_MAX}")]
+    TooLong(u64),
+    /// A frame does not hold the expected message.
+    #[error("a message is not understood: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+/// Writes one frame.
+///
+/// # Errors
+///
+/// When the message is too long or the connection fails.
+pub fn send<T: Serialize>(out: &mut impl Write, message: &T) -> Result<(), WireError> {
+    // One buffer and one write: frames of several threads must not interleave.
+    let mut frame = vec![0; 4];
+    serde_json::to_writer(&mut frame, message)?;
+    let length = frame.len() - 4;
+    let length = u32::try_from(length)
+        .ok()
+        .filter(|&n| n <= FRAME_BYTES_MAX)
+        .ok_or(WireError::TooLong(length as u64))?;
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    out.write_all(&frame)?;
+    Ok(out.flush()?)
+}
+
+/// Reads one frame.
+///
+/// # Errors
+///
+/// [`WireError::Closed`] at a clean end between frames, the others as they say.
+pub fn receive<T: DeserializeOwned>(input: &mut impl Read) -> Result<T, WireError> {
+    let mut length = [0; 4];
+    if let Err(error) = input.read_exact(&mut length) {
+        return Err(match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => WireError::Closed,
+            _ => WireError::Io(error),
+        });
+    }
+    let length = u32::from_le_bytes(length);
+    if length > FRAME_BYTES_MAX {
+        return Err(WireError::TooLong(u64::from(length)));
+    }
+    let mut frame = vec![0; length as usize];
+    input.read_exact(&mut frame)?;
+    Ok(serde_json::from_slice(&frame)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_survives_the_way() {
+        let mut pipe = Vec::new();
+        let message = FromWorker::Heartbeat {
+            step: Step::new(3),
+            phase: Phase::Stepping,
+        };
+        send(&mut pipe, &message).unwrap();
+        send(&mut pipe, &FromWorker::Done(Outcome::Paused)).unwrap();
+        let mut input = pipe.as_slice();
+        assert_eq!(receive::<FromWorker>(&mut input).unwrap(), message);
+        assert_eq!(
+            receive::<FromWorker>(&mut input).unwrap(),
+            FromWorker::Done(Outcome::Paused)
+        );
+        assert!(matches!(
+            receive::<FromWorker>(&mut input),
+            Err(WireError::Closed)
+        ));
+    }
+
+    #[test]
+    fn hostile_frames_are_refused() {
+        let huge = u32::MAX.to_le_bytes();
+        assert!(matches!(
+            receive::<FromWorker>(&mut huge.as_slice()),
+            Err(WireError::TooLong(_))
+        ));
+        let cut = [9, 0, 0, 0, b'{'];
+        assert!(matches!(
+            receive::<FromWorker>(&mut cut.as_slice()),
+            Err(WireError::Io(_))
+        ));
+        let junk = [2, 0, 0, 0, b'{', b'}'];
+        assert!(matches!(
+            receive::<FromWorker>(&mut junk.as_slice()),
+            Err(WireError::Malformed(_))
+        ));
+    }
+}
