@@ -2,6 +2,8 @@
 //!
 //! The map, top to bottom; a module imports only from lines below it.
 
+pub mod checkpoint;
 pub mod config;
+pub mod data;
 pub mod plan;
 pub mod run;
