@@ -1,9 +1,14 @@
-//! State of a training run on disk: bytes with hashes, whole or not at all.
+//! Checkpoints: a training run at one step, on disk, whole or not at all.
 //!
-//! Main type: [`TensorBytes`].
+//! A checkpoint is a directory `step-00001234` with `model.safetensors`, `optimizer.safetensors`,
+//! `state.json` and `MANIFEST.json` (size and SHA-256 of each file). It is written under a temporary
+//! name, synced, then renamed.
 //!
-//! Refuses to: know a tensor library.
+//! Refuses to: know a tensor library, trust a file it has not verified, or remove what it did not
+//! write. Main type: [`Snapshot`].
 
+mod state;
 mod tensor;
 
+pub use state::{EarlyStoppingMemory, STATE_VERSION, Snapshot, TrainState};
 pub use tensor::{DType, TensorBytes};

@@ -10,6 +10,7 @@ mod environment;
 mod event;
 mod fault;
 mod id;
+mod reader;
 mod state;
 mod summary;
 pub mod wire;
@@ -24,6 +25,7 @@ pub use event::{
 };
 pub use fault::{Fault, FaultClass};
 pub use id::RunId;
+pub use reader::Reader;
 pub use state::{RunState, StateCause, StateError};
 pub use summary::{Best, MetricPoint, RunSummary};
 
