@@ -7,3 +7,4 @@ pub mod config;
 pub mod data;
 pub mod plan;
 pub mod run;
+pub mod store;
