@@ -79,15 +79,13 @@ impl Index {
     /// built anew from the journal. Call it under [`guarded`], as the only process that does.
     pub(crate) fn open_or_rebuild(dir: &RunDir, journal_bytes: u64) -> Result<Self, IndexError> {
         match Self::open(dir) {
-            Ok(index) if index.follows(journal_bytes)? => return Ok(index),
-            Ok(_) => {}
-            // Locked by another process: not ours to remove.
-            Err(IndexError::Sled(sled::Error::Io(error)))
-                if error.kind() == std::io::ErrorKind::WouldBlock || is_locked(&error) =>
-            {
+            Ok(index) if index.follows(journal_bytes).unwrap_or(false) => return Ok(index),
+            // Another process has it: not ours to remove.
+            Err(IndexError::Sled(sled::Error::Io(error))) if is_locked(&error) => {
                 return Err(IndexError::Sled(sled::Error::Io(error)));
             }
-            Err(_) => {}
+            // Behind or damaged.
+            _ => {}
         }
         Self::rebuild(dir, journal_bytes)
     }
@@ -196,9 +194,10 @@ impl Index {
     }
 }
 
-/// sled wraps a refused lock in an error of its own without a kind.
+/// sled may wrap a refused lock in an error of its own without a kind.
 fn is_locked(error: &std::io::Error) -> bool {
-    error.to_string().contains("could not acquire lock")
+    error.kind() == std::io::ErrorKind::WouldBlock
+        || error.to_string().contains("could not acquire lock")
 }
 
 fn remove(dir: &RunDir) -> Result<(), IndexError> {
