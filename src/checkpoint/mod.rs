@@ -5,10 +5,27 @@
 //! name, synced, then renamed.
 //!
 //! Refuses to: know a tensor library, trust a file it has not verified, or remove what it did not
-//! write. Main type: [`Snapshot`].
+//! write. Main types: [`Snapshot`], [`Writer`].
 
+mod disk;
+mod error;
+mod keep;
+mod layout;
+mod manifest;
+mod name;
+mod read;
+mod recover;
 mod state;
 mod tensor;
+mod write;
+mod writer;
 
+#[cfg(test)]
+mod tests;
+
+pub use error::CheckpointError;
+pub use read::{Listed, list, load, verify};
+pub use recover::{newest_good, newest_verified, supersede_after};
 pub use state::{EarlyStoppingMemory, STATE_VERSION, Snapshot, TrainState};
 pub use tensor::{DType, TensorBytes};
+pub use writer::Writer;
