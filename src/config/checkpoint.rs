@@ -1,33 +1,34 @@
 //! `[checkpoint]`: when to write and what to keep.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use super::form::{metric, names, whole};
+use super::section::{record, section};
+use super::train::{Goal, goal_of};
+use super::unit::{Every, Unit, every};
 
-use super::train::Goal;
-use super::unit::Every;
-
-/// Which checkpoints stay. The newest verified one always does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Keep {
-    /// The newest n, at least 1.
-    pub latest: u32,
-    /// The best n by `metric`.
-    pub best: u32,
-    /// Every one whose step is a multiple of this; 0 for none.
-    pub every: u64,
+record! {
+    /// Which checkpoints stay. The newest verified one always does.
+    pub struct Keep {
+        /// The newest n.
+        latest: u32 => whole(1..=1_000_000), default 2;
+        /// The best n by `metric`. Without a validation part the default is 0.
+        best: u32 => whole(0..=1_000_000), default 1;
+        /// Every one whose step is a multiple of this; 0 for none.
+        every: u64 => whole(0..=1_000_000_000), default 0;
+    }
 }
 
-/// When to write checkpoints and which to keep. One is always written at the end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Checkpoint {
-    /// How often.
-    pub every: Every,
-    /// Which stay.
-    pub keep: Keep,
-    /// What `best` means: `validation/<name>`.
-    pub metric: String,
-    /// Whether smaller or larger is better.
-    pub goal: Goal,
+record! {
+    /// When to write checkpoints and which to keep. One is always written at the end.
+    pub struct Checkpoint {
+        /// How often a checkpoint is written.
+        every: Every => every(&[Unit::Steps, Unit::Epochs, Unit::Seconds, Unit::Never]),
+            default Every::Epochs(1);
+        /// Which checkpoints stay.
+        keep: Keep => section();
+        /// The metric that `keep.best` goes by.
+        metric: String => metric(), default "validation/loss".to_string();
+        /// Whether smaller or larger is better. The default follows from the metric: `min` for
+        /// loss, mse, mae and perplexity, else `max`.
+        goal: Goal => names(), derived goal_of(metric.as_deref());
+    }
 }

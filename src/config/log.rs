@@ -1,12 +1,12 @@
 //! `[log]`: what is recorded, and how often.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use super::section::record;
+use super::unit::steps;
 
-/// What is recorded. Evaluations and state changes always are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Log {
-    /// Steps between recorded training metrics.
-    pub every: u32,
+record! {
+    /// What is recorded. Evaluations and state changes always are.
+    pub struct Log {
+        /// How often training metrics are recorded.
+        every: u32 => steps(), default 1;
+    }
 }

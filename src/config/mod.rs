@@ -4,18 +4,39 @@
 //! names and the source line for each. What comes out is complete: defaults filled in, ranges and
 //! contradictions checked, nothing optional that a reader would have to decide again.
 //!
+//! Each section is declared once (macros of `section`): from the declaration come the type, the
+//! reader, [`Config::to_toml`], [`schema`] and [`reference`].
+//!
+//! `${NAME}` and `${NAME:-default}` in texts are filled in from the environment, and what is filled
+//! in is part of the resolved config: printed, stored and hashed. A variable whose name says that
+//! it holds a secret is therefore refused (see `interpolate`).
+//!
 //! Refuses to: read data files, know devices, or change after it was resolved.
 
+mod check;
 mod checkpoint;
 mod data;
+mod diagnostic;
+mod difference;
 mod eval;
+mod experiment;
+mod form;
+mod interpolate;
 mod log;
 mod model;
 mod optimizer;
+mod overrides;
+mod parse;
 mod recovery;
+mod reference;
 mod resources;
 mod schedule;
+mod schema;
+mod section;
+mod spell;
+mod suggest;
 mod train;
+mod tree;
 mod unit;
 
 pub use checkpoint::{Checkpoint, Keep};
@@ -23,48 +44,22 @@ pub use data::{
     Augment, Columns, Data, ImageData, ImageFormat, Normalize, Split, TableData, TableFormat, Task,
     TextData, TextFormat,
 };
+pub use diagnostic::{Diagnostics, Report, Source};
+pub use difference::difference;
 pub use eval::Eval;
+pub use experiment::Config;
+pub use interpolate::Environment;
 pub use log::Log;
 pub use model::{
     Activation, Block, Gpt, GptActivation, LayerConfig, Layers, Mlp, Model, Norm, Position, Resnet,
     Stem,
 };
 pub use optimizer::Optimizer;
+pub use parse::{SOURCE_BYTES_MAX, parse};
 pub use recovery::Recovery;
+pub use reference::reference;
 pub use resources::{Backend, Resources, Slots};
 pub use schedule::Schedule;
+pub use schema::schema;
 pub use train::{EarlyStopping, Goal, Loss, Train};
 pub use unit::{Every, Length};
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// One experiment, resolved: what `trainer config show` prints and what a run stores and hashes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// Name of the experiment: letters, digits, `-`, `_` and `.`; names the run directory.
-    pub name: String,
-    /// Seed of everything random: order, initial weights, dropout, augmentation, splits.
-    pub seed: u64,
-    /// What to learn from.
-    pub data: Data,
-    /// What to train.
-    pub model: Model,
-    /// How long, and in which batches.
-    pub train: Train,
-    /// How weights follow gradients.
-    pub optimizer: Optimizer,
-    /// The learning rate over the optimiser steps.
-    pub schedule: Schedule,
-    /// When and on what to evaluate.
-    pub eval: Eval,
-    /// Devices and processes.
-    pub resources: Resources,
-    /// When to write checkpoints and which to keep.
-    pub checkpoint: Checkpoint,
-    /// What to do when a process dies.
-    pub recovery: Recovery,
-    /// What is recorded, and how often.
-    pub log: Log,
-}

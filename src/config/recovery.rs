@@ -1,16 +1,16 @@
 //! `[recovery]`: what to do when a process dies.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use super::form::whole;
+use super::section::record;
 
-/// What to do when a process dies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Recovery {
-    /// Restarts of a dead worker within `window_s` before the run fails (exit code 5).
-    pub max_restarts: u32,
-    /// Length of the window, in seconds.
-    pub window_s: u64,
-    /// Seconds without a sign of life before a worker counts as hung; 0 never.
-    pub hang_timeout_s: u64,
+record! {
+    /// What to do when a process dies.
+    pub struct Recovery {
+        /// Restarts of a dead worker within `window_s` before the run fails (exit code 5).
+        max_restarts: u32 => whole(0..=1_000_000), default 5;
+        /// Length of the window, in seconds.
+        window_s: u64 => whole(1..=31_536_000), default 3600;
+        /// Seconds without a sign of life before a worker counts as hung; 0 never.
+        hang_timeout_s: u64 => whole(0..=31_536_000), default 600;
+    }
 }

@@ -1,25 +1,30 @@
 //! `[resources]`: devices and processes.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
 
-/// Where tensors live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Backend {
-    /// CUDA where there is a usable device, else the CPU.
-    Auto,
-    /// NVIDIA GPUs.
-    Cuda,
-    /// The CPU.
-    Flex,
-    /// libtorch, when built in (feature `tch`).
-    Tch,
+use super::form::{At, Form, names, whole};
+use super::section::{names, record};
+use super::tree::{Node, Value};
+
+/// Most worker processes.
+const SLOTS_MAX: u32 = 4096;
+
+names! {
+    /// Where tensors live.
+    pub enum Backend {
+        /// CUDA where there is a usable device, else the CPU.
+        Auto = "auto",
+        /// NVIDIA GPUs.
+        Cuda = "cuda",
+        /// The CPU.
+        Flex = "flex",
+        /// libtorch, when built in (feature `tch`).
+        Tch = "tch",
+    }
 }
 
 /// Number of worker processes, one per device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slots {
     /// One per device that is free.
     All,
@@ -27,15 +32,53 @@ pub enum Slots {
     Count(u32),
 }
 
-/// Devices and processes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Resources {
-    /// Where tensors live.
-    pub backend: Backend,
-    /// Worker processes. This version runs one.
-    pub slots: Slots,
-    /// Compute threads of each worker on the CPU; 0 takes the cores shared out among the workers.
-    /// The result does not depend on it.
-    pub threads: u32,
+record! {
+    /// Devices and processes.
+    pub struct Resources {
+        /// Where tensors live.
+        backend: Backend => names(), default Backend::Auto;
+        /// Worker processes, one per device. This version runs one.
+        slots: Slots => SlotsForm, default Slots::Count(1);
+        /// Compute threads of each worker on the CPU; 0 takes the cores shared out among the
+        /// workers. The result does not depend on it.
+        threads: u32 => whole(0..=1024), default 0;
+    }
+}
+
+/// Takes a number or `"all"`.
+struct SlotsForm;
+
+impl Form for SlotsForm {
+    type Value = Slots;
+
+    fn read(&self, node: &Node, at: &mut At<'_>) -> Option<Slots> {
+        let count = match &node.value {
+            Value::Text { text, .. } if text == "all" => return Some(Slots::All),
+            Value::Whole(number) => u32::try_from(*number).ok(),
+            Value::Text {
+                text,
+                filled_in: true,
+            } => text.trim().parse().ok(),
+            _ => None,
+        };
+        match count.filter(|count| (1..=SLOTS_MAX).contains(count)) {
+            Some(count) => Some(Slots::Count(count)),
+            None => at.refuse(node, &self.takes()),
+        }
+    }
+
+    fn write(&self, value: &Slots) -> Json {
+        match value {
+            Slots::All => json!("all"),
+            Slots::Count(count) => json!(count),
+        }
+    }
+
+    fn schema(&self) -> Json {
+        json!({"anyOf": [{"const": "all"}, whole(1..=SLOTS_MAX).schema()]})
+    }
+
+    fn takes(&self) -> String {
+        format!("a number of workers from 1 to {SLOTS_MAX}, or \"all\"")
+    }
 }

@@ -1,40 +1,42 @@
 //! `[schedule]`: the learning rate as a function of the optimiser step alone.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use super::form::{list, real};
+use super::section::tagged;
+use super::unit::{Length, length};
 
-use super::unit::Length;
+/// Most places where a step schedule changes the rate.
+const MILESTONES_MAX: usize = 1000;
 
-/// Shape of the learning rate after warm-up; `kind` chooses. Warm-up rises linearly from 0.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Schedule {
-    /// The peak rate throughout.
-    Constant {
-        /// Length of the warm-up.
-        warmup: Length,
-    },
-    /// A straight line from the peak to `final_ratio` of it at the last step.
-    Linear {
-        /// Length of the warm-up.
-        warmup: Length,
-        /// Last rate as a share of the peak, 0 to 1.
-        final_ratio: f64,
-    },
-    /// Half a cosine from the peak to `final_ratio` of it at the last step.
-    Cosine {
-        /// Length of the warm-up.
-        warmup: Length,
-        /// Last rate as a share of the peak, 0 to 1.
-        final_ratio: f64,
-    },
-    /// The peak, multiplied by `factor` at each milestone.
-    Step {
-        /// Length of the warm-up.
-        warmup: Length,
-        /// Where the rate changes, in increasing order.
-        milestones: Vec<Length>,
-        /// What it is multiplied by, above 0.
-        factor: f64,
-    },
+tagged! {
+    /// Shape of the learning rate after warm-up; `kind` chooses. Warm-up rises linearly from 0.
+    pub enum Schedule = "constant" {
+        /// The peak rate throughout.
+        Constant = "constant" {
+            /// Length of the warm-up.
+            warmup: Length => length(), default Length::Steps(0);
+        }
+        /// A straight line from the peak to `final_ratio` of it at the last step.
+        Linear = "linear" {
+            /// Length of the warm-up.
+            warmup: Length => length(), default Length::Steps(0);
+            /// Last rate as a share of the peak.
+            final_ratio: f64 => real(0.0..=1.0), default 0.0;
+        }
+        /// Half a cosine from the peak to `final_ratio` of it at the last step.
+        Cosine = "cosine" {
+            /// Length of the warm-up.
+            warmup: Length => length(), default Length::Steps(0);
+            /// Last rate as a share of the peak.
+            final_ratio: f64 => real(0.0..=1.0), default 0.0;
+        }
+        /// The peak, multiplied by `factor` at each milestone.
+        Step = "step" {
+            /// Length of the warm-up.
+            warmup: Length => length(), default Length::Steps(0);
+            /// Where the rate changes, in increasing order.
+            milestones: Vec<Length> => list(length(), 1..=MILESTONES_MAX);
+            /// What the rate is multiplied by.
+            factor: f64 => real(0.0..=1000.0).above(), default 0.1;
+        }
+    }
 }

@@ -1,69 +1,78 @@
 //! `[train]`: how long, in which batches, towards which loss.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use super::form::{METRIC_PREFIX, metric, names, optional, real, whole};
+use super::section::{names, record, section};
+use super::unit::{EpochsOrSteps, Length};
 
-use super::unit::Length;
+record! {
+    /// How long, and in which batches.
+    pub struct Train {
+        /// Length of training.
+        length: Length => EpochsOrSteps;
+        /// Samples per optimiser step over all workers. The last step of an epoch has what is left.
+        global_batch: u32 => whole(1..=16_777_216), default 32;
+        /// Fixed units of computation that a global batch is cut into; workers share them out. Also
+        /// the number of accumulated passes of a single worker.
+        shards: u32 => whole(1..=65_536), default 1;
+        /// Largest global norm of the gradient; 0 does not clip.
+        clip_norm: f64 => real(0.0..), default 0.0;
+        /// What is minimised.
+        loss: Loss => names(), default Loss::Auto;
+        /// Share of the target spread evenly over all classes (classification).
+        label_smoothing: f64 => real(0.0..1.0), default 0.0;
+        /// Stop early when a metric has not improved for a while; `false` never does.
+        early_stopping: Option<EarlyStopping> => optional(section()), default None;
+        /// Batches prepared ahead of the training step; 0 prepares them in the training thread. The
+        /// result does not depend on it.
+        prefetch: u32 => whole(0..=1024), default 2;
+    }
+}
 
-/// How long, and in which batches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Train {
-    /// Length of training: epochs or optimiser steps.
-    pub length: Length,
-    /// Samples per optimiser step over all workers. The last step of an epoch has what is left.
-    pub global_batch: u32,
-    /// Fixed units of computation that a global batch is cut into; workers share them out. Also the
-    /// number of accumulated passes of a single worker.
-    pub shards: u32,
-    /// Largest global norm of the gradient; 0 does not clip.
-    pub clip_norm: f64,
+names! {
     /// What is minimised.
-    pub loss: Loss,
-    /// Share of the target spread evenly over all classes (classification), 0 to below 1.
-    pub label_smoothing: f64,
-    /// Early stopping; absent means never.
-    pub early_stopping: Option<EarlyStopping>,
-    /// Batches prepared ahead of the training step; 0 prepares them in the training thread.
-    pub prefetch: u32,
+    pub enum Loss {
+        /// Cross-entropy for classes and tokens, mean squared error for numbers.
+        Auto = "auto",
+        /// Softmax cross-entropy.
+        CrossEntropy = "cross_entropy",
+        /// Mean squared error.
+        Mse = "mse",
+        /// Mean absolute error.
+        Mae = "mae",
+        /// Huber loss with delta 1.
+        Huber = "huber",
+    }
 }
 
-/// What is minimised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Loss {
-    /// Cross-entropy for classes and tokens, mean squared error for numbers.
-    Auto,
-    /// Softmax cross-entropy.
-    CrossEntropy,
-    /// Mean squared error.
-    Mse,
-    /// Mean absolute error.
-    Mae,
-    /// Huber loss with delta 1.
-    Huber,
+names! {
+    /// Direction of a metric.
+    pub enum Goal {
+        /// Smaller is better.
+        Min = "min",
+        /// Larger is better.
+        Max = "max",
+    }
 }
 
-/// Direction of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Goal {
-    /// Smaller is better.
-    Min,
-    /// Larger is better.
-    Max,
+record! {
+    /// Stop when a metric has not improved for a while (state `early_stopped`).
+    pub struct EarlyStopping {
+        /// The metric, e.g. `validation/loss`.
+        metric: String => metric();
+        /// Whether smaller or larger is better. The default follows from the metric: `min` for
+        /// loss, mse, mae and perplexity, else `max`.
+        goal: Goal => names(), derived goal_of(metric.as_deref());
+        /// Evaluations without improvement before the run stops.
+        patience: u32 => whole(1..=1_000_000);
+        /// Smallest change that counts as improvement.
+        min_delta: f64 => real(0.0..), default 0.0;
+    }
 }
 
-/// Stop when a metric has not improved for a while (state `early_stopped`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EarlyStopping {
-    /// `validation/<name>`, e.g. `validation/loss`.
-    pub metric: String,
-    /// Whether smaller or larger is better.
-    pub goal: Goal,
-    /// Evaluations without improvement before the run stops.
-    pub patience: u32,
-    /// Smallest change that counts as improvement.
-    pub min_delta: f64,
+/// The usual direction of a metric.
+pub(super) fn goal_of(metric: Option<&str>) -> Goal {
+    match metric.and_then(|metric| metric.strip_prefix(METRIC_PREFIX)) {
+        Some("loss" | "mse" | "mae" | "perplexity") | None => Goal::Min,
+        Some(_) => Goal::Max,
+    }
 }

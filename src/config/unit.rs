@@ -3,13 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::diagnostic::Diagnostic;
+use super::form::{At, Field, Form, Object, or_reference, whole};
+use super::section::{Key, Presence, TableReader};
+use super::tree::{Node, Value};
 
 /// How often something happens.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Every {
     /// After this many optimiser steps.
     Steps(u64),
@@ -22,9 +24,7 @@ pub enum Every {
 }
 
 /// A length of training time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
     /// Optimiser steps.
     Steps(u64),
@@ -134,29 +134,239 @@ fn plural(n: u64, one: &'static str, many: &'static str) -> &'static str {
     if n == 1 { one } else { many }
 }
 
-impl TryFrom<String> for Every {
-    type Error = UnitError;
-    fn try_from(text: String) -> Result<Self, UnitError> {
-        text.parse()
+/// Units of an [`Every`] that a key takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Steps,
+    Epochs,
+    Seconds,
+    Never,
+}
+
+/// How often, in some of the units.
+pub(super) struct EveryForm(&'static [Unit]);
+
+/// Takes `"100 steps"` and the like.
+pub(super) fn every(units: &'static [Unit]) -> EveryForm {
+    EveryForm(units)
+}
+
+/// The text of a value.
+fn text_of(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Text { text, .. } => Some(text),
+        _ => None,
     }
 }
 
-impl From<Every> for String {
-    fn from(every: Every) -> String {
-        every.to_string()
+/// What to do with a number that has no unit.
+fn unit_help(node: &Node) -> Option<String> {
+    match &node.value {
+        Value::Whole(number) => Some(format!("write the unit: \"{number} steps\"")),
+        _ => None,
     }
 }
 
-impl TryFrom<String> for Length {
-    type Error = UnitError;
-    fn try_from(text: String) -> Result<Self, UnitError> {
-        text.parse()
+impl Form for EveryForm {
+    type Value = Every;
+
+    fn read(&self, node: &Node, at: &mut At<'_>) -> Option<Every> {
+        let every: Option<Every> = text_of(node).and_then(|text| text.parse().ok());
+        let fits = |every: &Every| {
+            self.0.contains(&match every {
+                Every::Steps(_) => Unit::Steps,
+                Every::Epochs(_) => Unit::Epochs,
+                Every::Seconds(_) => Unit::Seconds,
+                Every::Never => Unit::Never,
+            })
+        };
+        match every.filter(fits) {
+            Some(every) => Some(every),
+            None => at.refuse_with(node, &self.takes(), unit_help(node)),
+        }
+    }
+
+    fn write(&self, value: &Every) -> Json {
+        json!(value.to_string())
+    }
+
+    fn schema(&self) -> Json {
+        let mut units = Vec::new();
+        let mut examples = Vec::new();
+        for unit in self.0 {
+            let (pattern, example) = match unit {
+                Unit::Steps => ("steps?", "100 steps"),
+                Unit::Epochs => ("epochs?", "1 epoch"),
+                Unit::Seconds => ("s|seconds?|min|minutes?|h|hours?", "10 min"),
+                Unit::Never => continue,
+            };
+            units.push(pattern);
+            examples.push(example);
+        }
+        let mut pattern = format!("[0-9_]*[1-9][0-9_]*\\s*({})", units.join("|"));
+        if self.0.contains(&Unit::Never) {
+            examples.push("never");
+            pattern = format!("({pattern}|never)");
+        }
+        let pattern = format!("^\\s*{pattern}\\s*$");
+        or_reference(&json!({"type": "string", "pattern": pattern, "examples": examples}))
+    }
+
+    fn takes(&self) -> String {
+        let examples: Vec<&str> = self
+            .0
+            .iter()
+            .map(|unit| match unit {
+                Unit::Steps => "\"100 steps\"",
+                Unit::Epochs => "\"1 epoch\"",
+                Unit::Seconds => "\"10 min\"",
+                Unit::Never => "\"never\"",
+            })
+            .collect();
+        match examples.split_last() {
+            Some((last, rest)) if !rest.is_empty() => {
+                format!("a quantity like {} or {last}", rest.join(", "))
+            }
+            _ => format!("a quantity like {}", examples.join("")),
+        }
     }
 }
 
-impl From<Length> for String {
-    fn from(length: Length) -> String {
-        length.to_string()
+/// A number of steps, with the unit.
+pub(super) struct StepsForm(EveryForm);
+
+/// Takes `"10 steps"`.
+pub(super) fn steps() -> StepsForm {
+    StepsForm(EveryForm(&[Unit::Steps]))
+}
+
+impl Form for StepsForm {
+    type Value = u32;
+
+    fn read(&self, node: &Node, at: &mut At<'_>) -> Option<u32> {
+        match self.0.read(node, at)? {
+            Every::Steps(steps) if steps <= u64::from(u32::MAX) => u32::try_from(steps).ok(),
+            _ => at.refuse(node, &self.takes()),
+        }
+    }
+
+    fn write(&self, value: &u32) -> Json {
+        self.0.write(&Every::Steps(u64::from(*value)))
+    }
+
+    fn schema(&self) -> Json {
+        self.0.schema()
+    }
+
+    fn takes(&self) -> String {
+        self.0.takes()
+    }
+}
+
+/// A length in steps, epochs or percent.
+pub(super) struct LengthForm;
+
+/// Takes `"100 steps"`, `"2 epochs"` and `"5 %"`.
+pub(super) fn length() -> LengthForm {
+    LengthForm
+}
+
+impl Form for LengthForm {
+    type Value = Length;
+
+    fn read(&self, node: &Node, at: &mut At<'_>) -> Option<Length> {
+        match text_of(node).and_then(|text| text.parse().ok()) {
+            Some(length) => Some(length),
+            None => at.refuse_with(node, &self.takes(), unit_help(node)),
+        }
+    }
+
+    fn write(&self, value: &Length) -> Json {
+        json!(value.to_string())
+    }
+
+    fn schema(&self) -> Json {
+        or_reference(&json!({
+            "type": "string",
+            "pattern": "^\\s*([0-9][0-9_]*\\s*(steps?|epochs?)|[0-9][0-9_]*(\\.[0-9]+)?\\s*%)\\s*$",
+            "examples": ["100 steps", "2 epochs", "5 %"],
+        }))
+    }
+
+    fn takes(&self) -> String {
+        "a quantity like \"100 steps\", \"2 epochs\" or \"5 %\"".to_string()
+    }
+}
+
+/// The length of training: exactly one of the keys `epochs` and `steps`.
+pub(super) struct EpochsOrSteps;
+
+/// The keys of [`EpochsOrSteps`].
+pub(super) const LENGTH_KEYS: [&str; 2] = ["epochs", "steps"];
+
+/// Longest training, in epochs or steps.
+const LENGTH_MAX: u64 = 1_000_000_000_000;
+
+impl Field for EpochsOrSteps {
+    type Value = Length;
+
+    fn take(
+        &self,
+        _: &'static str,
+        _: Option<Length>,
+        table: &mut TableReader<'_>,
+    ) -> Option<Length> {
+        let [epochs, steps] = LENGTH_KEYS.map(|key| table.entry(key));
+        match (epochs, steps) {
+            (Some(epochs), Some(steps)) => {
+                let message = "the length of training is given twice";
+                let fault = Diagnostic::new(message, &steps.key_span)
+                    .and(&epochs.key_span, "and here")
+                    .help("remove `epochs` or `steps`");
+                table.fault(|_| fault);
+                None
+            }
+            (Some(entry), None) => {
+                let number = whole(1..=LENGTH_MAX).read(&entry.node, &mut table.at("epochs"));
+                number.map(Length::Epochs)
+            }
+            (None, Some(entry)) => {
+                let number = whole(1..=LENGTH_MAX).read(&entry.node, &mut table.at("steps"));
+                number.map(Length::Steps)
+            }
+            (None, None) => {
+                table.miss("epochs", "a number of epochs; or give `steps`".to_string());
+                None
+            }
+        }
+    }
+
+    fn put(&self, _: &'static str, value: &Length, out: &mut Object) {
+        let (key, number) = match value {
+            Length::Epochs(epochs) => ("epochs", json!(epochs)),
+            Length::Steps(steps) => ("steps", json!(steps)),
+            // Not a length of the whole: no config has it.
+            Length::Percent(_) => ("steps", json!(0)),
+        };
+        out.insert(key.to_string(), number);
+    }
+
+    fn keys(&self, _: &'static str, doc: String, _: Presence) -> Vec<Key> {
+        LENGTH_KEYS
+            .into_iter()
+            .map(|key| Key {
+                name: key,
+                doc: format!("{doc} In {key}; exactly one of `epochs` and `steps` is given."),
+                presence: Presence::OneOf,
+                schema: whole(1..=LENGTH_MAX).schema(),
+                takes: whole(1..=LENGTH_MAX).takes(),
+                shape: None,
+            })
+            .collect()
+    }
+
+    fn spell(&self, value: &Length) -> Json {
+        json!(value.to_string())
     }
 }
 

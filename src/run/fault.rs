@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use super::{Rank, SampleId, Step};
+use crate::config::Diagnostics;
 
 /// Kind of a fault; decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +72,12 @@ pub struct Fault {
     /// What to do, in one sentence without a full stop; empty when there is nothing to add.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub advice: String,
+}
+
+impl From<Diagnostics> for Fault {
+    fn from(faults: Diagnostics) -> Self {
+        Self::usage(format!("{}\n\n{}", faults.headline(), faults.render(false)))
+    }
 }
 
 /// Most sample ids that a fault names.
