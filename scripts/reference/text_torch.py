@@ -4,10 +4,10 @@
     python scripts/reference/text_torch.py [--steps 300] [--seeds 3] [--out torch.json]
     python scripts/reference/text_torch.py --compare torch.json METRICS.jsonl ...
 
-Reads sizes, batch, optimiser and schedule from the config; the text, the blocks, the initial
-distributions, the groups with weight decay and the schedule are defined as the trainer defines
-them. Order and weights come from torch's own generator: curves are compared as averages over
-seeds. Prints the loss of each window of steps, and the time per step.
+Reads sizes, batch, optimiser and schedule from the config. Held-out blocks, initial weights and
+order are those of the trainer for the same seed (trainer_random.py), or, with --own-random, drawn
+by torch and numpy from the same distributions. Prints the loss of each window of steps, and the
+time per step.
 
 The second form reads what `trainer metrics RUN --json` printed for runs with different seeds and
 prints the ratio of the two averaged curves, window by window.
@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from text_3gram import VOCABULARY, stream
+from trainer_random import ORDER, initial, permutation, split
 
 WINDOW = 25
 
@@ -69,6 +70,21 @@ class Gpt(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(p)
 
+    def start_as_trainer(self, seed):
+        """The trainer's initial weights, by its parameter names."""
+        width, layers = self.tokens.embedding_dim, len(self.blocks)
+        small = 0.02 / math.sqrt(2 * layers)
+        draw = lambda name, shape, std=0.02: torch.tensor(initial(seed, name + ".weight", list(shape), "normal", std))
+        with torch.no_grad():
+            self.tokens.weight.copy_(draw("model.embed_tokens", self.tokens.weight.shape))
+            self.positions.weight.copy_(draw("model.embed_positions", self.positions.weight.shape))
+            for i, block in enumerate(self.blocks):
+                at = f"model.layers.{i}"
+                block.attention.qkv.weight.copy_(torch.cat([draw(f"{at}.self_attn.{p}_proj", (width, width)) for p in "qkv"]))
+                block.attention.out.weight.copy_(draw(f"{at}.self_attn.o_proj", (width, width), small))
+                block.up.weight.copy_(draw(f"{at}.mlp.up_proj", block.up.weight.shape))
+                block.down.weight.copy_(draw(f"{at}.mlp.down_proj", block.down.weight.shape, small))
+
     def forward(self, ids):
         x = self.tokens(ids) + self.positions.weight[: ids.shape[1]]
         for block in self.blocks:
@@ -83,18 +99,23 @@ def rate_at(step, total, peak, warmup, ratio):
     return peak * (ratio + (1 - ratio) * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
-def train(config, seed, steps):
+def train(config, seed, steps, own_random):
     torch.manual_seed(seed)
     data, model, batch = config["data"], config["model"], config["train"]["global_batch"]
     assert model.get("tied", True) and model.get("norm") == "layer" and model.get("position") == "learned"
     length = data["sequence_length"]
     tokens = torch.tensor(stream(data["train"]))
     count = (len(tokens) - 1) // length
-    order = np.random.default_rng(seed).permutation(count)
-    held = round(count * data["validation"])
-    valid, kept = order[:held], order[held:]
+    if own_random:
+        order = np.random.default_rng(seed).permutation(count)
+        held = round(count * data["validation"])
+        valid, kept = order[:held], order[held:]
+    else:
+        kept, valid = split(count, data["validation"], seed)
     total = config["train"].get("steps") or config["train"]["epochs"] * math.ceil(len(kept) / batch)
     net = Gpt(model["layers"], model["width"], model["heads"], length, model.get("bias", True))
+    if not own_random:
+        net.start_as_trainer(seed)
     optimizer, schedule = config["optimizer"], config["schedule"]
     groups = [{"params": [p for p in net.parameters() if p.dim() > 1], "weight_decay": optimizer["weight_decay"]},
               {"params": [p for p in net.parameters() if p.dim() == 1], "weight_decay": 0.0}]
@@ -107,9 +128,12 @@ def train(config, seed, steps):
         return rows[:, :-1], rows[:, 1:]
 
     losses, begin = [], time.perf_counter()
-    shuffled = np.random.default_rng(seed + 1000).permutation(kept)
+    per_epoch = math.ceil(len(kept) / batch)
     for step in range(min(steps or total, total)):
-        place = step * batch % len(kept)
+        epoch, place = step // per_epoch, step % per_epoch * batch
+        if place == 0:
+            shuffled = kept[np.random.default_rng([seed, epoch]).permutation(len(kept)) if own_random
+                            else permutation(len(kept), seed, ORDER, epoch)]
         x, y = batch_of(shuffled[place : place + batch])
         for group in opt.param_groups:
             group["lr"] = rate_at(step, total, optimizer["learning_rate"], warmup, schedule["final_ratio"])
@@ -151,6 +175,7 @@ def main():
     parser.add_argument("--steps", type=int, default=0, help="stop early; the schedule is that of the whole run")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--own-random", action="store_true")
     parser.add_argument("--out")
     parser.add_argument("--compare", nargs="+", metavar="FILE")
     args = parser.parse_args()
@@ -160,8 +185,8 @@ def main():
     torch.set_num_threads(args.threads)
     config = tomllib.loads(Path(args.config).read_text())
     runs = []
-    for seed in range(args.seeds):
-        losses, held_out, per_step = train(config, seed, args.steps)
+    for seed in range(1, args.seeds + 1):
+        losses, held_out, per_step = train(config, seed, args.steps, args.own_random)
         runs.append({"seed": seed, "losses": losses, "validation_loss": held_out, "seconds_per_step": per_step})
         print(f"seed {seed}: {len(losses)} steps of {1000 * per_step:.0f} ms, validation loss {held_out:.4f}", flush=True)
     mean = np.mean([windows(r["losses"]) for r in runs], axis=0)
