@@ -1,0 +1,33 @@
+//! The right name for a misspelt one.
+
+/// The candidate that is most like `name`, if one is like it at all.
+pub(super) fn nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let lower = name.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
+            (distance, candidate)
+        })
+        .filter(|&(distance, candidate)| {
+            distance <= (name.chars().count().max(candidate.chars().count())) / 3
+        })
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typos_are_found_and_strangers_are_not() {
+        let columns = ["income", "age", "education-num"];
+        assert_eq!(nearest("incmoe", columns), Some("income"));
+        assert_eq!(nearest("Income", columns), Some("income"));
+        assert_eq!(nearest("salary", columns), None);
+    }
+}
