@@ -1,4 +1,4 @@
-//! The right name for a misspelt one.
+//! Names in messages: the right one for a misspelt one, and lists of them.
 
 /// The candidate that is most like `name`, if one is like it at all.
 pub(super) fn nearest<'a>(
@@ -17,6 +17,21 @@ pub(super) fn nearest<'a>(
         })
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// Names in a row, not too many.
+pub(super) fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let mut text = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > SHOWN {
+        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+    }
+    text
 }
 
 #[cfg(test)]

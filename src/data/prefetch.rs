@@ -151,9 +151,10 @@ impl Work {
     /// One thread: claims steps until it is told to stop.
     fn run(&self) {
         while let Some(step) = self.claim() {
-            let result = catch_unwind(AssertUnwindSafe(|| self.prepare(step))).unwrap_or_else(|_| {
-                Err(Fault::internal("the preparation of a batch panicked").at(Step::new(step)))
-            });
+            let result =
+                catch_unwind(AssertUnwindSafe(|| self.prepare(step))).unwrap_or_else(|_| {
+                    Err(Fault::internal("the preparation of a batch panicked").at(Step::new(step)))
+                });
             self.lock().done.insert(step, result);
             self.ready.notify_all();
         }
@@ -170,7 +171,10 @@ impl Work {
                 state.unclaimed += 1;
                 return Some(state.unclaimed - 1);
             }
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 

@@ -182,9 +182,14 @@ impl Earlier {
 impl Prepared {
     fn read(path: &Path) -> Result<Self, Fault> {
         let bytes = read_stored(path, BYTES_MAX)?;
-        let advice = "delete the file to prepare the data again; the weights then need the same data";
-        let broken =
-            |error| damaged(path, format_args!("it is no record of prepared data: {error}"));
+        let advice =
+            "delete the file to prepare the data again; the weights then need the same data";
+        let broken = |error| {
+            damaged(
+                path,
+                format_args!("it is no record of prepared data: {error}"),
+            )
+        };
         let found: Versioned =
             serde_json::from_slice(&bytes).map_err(|error| broken(error).advise(advice))?;
         if found.version != VERSION {
@@ -290,8 +295,8 @@ fn fingerprint(
         .iter()
         .map(|file| (file.role.as_str(), file.sha256.as_str()))
         .collect();
-    let text = serde_json::to_vec(&(VERSION, settings, contents, preparation))
-        .map_err(unserializable)?;
+    let text =
+        serde_json::to_vec(&(VERSION, settings, contents, preparation)).map_err(unserializable)?;
     Ok(sha256_hex(&text))
 }
 

@@ -16,7 +16,10 @@ const WARNINGS_MAX: usize = 8;
 #[must_use]
 pub fn render_summary(summary: &DataSummary) -> String {
     let mut text = String::new();
-    let fingerprint = summary.fingerprint.get(..12).unwrap_or(&summary.fingerprint);
+    let fingerprint = summary
+        .fingerprint
+        .get(..12)
+        .unwrap_or(&summary.fingerprint);
     line(
         &mut text,
         &format!(
@@ -26,9 +29,21 @@ pub fn render_summary(summary: &DataSummary) -> String {
         ),
     );
     for part in &summary.parts {
-        line(&mut text, &format!("  {:<6} {:>10} samples{}", part.split, part.samples, classes(part)));
+        line(
+            &mut text,
+            &format!(
+                "  {:<6} {:>10} samples{}",
+                part.split,
+                part.samples,
+                classes(part)
+            ),
+        );
     }
-    let labels = summary.facts.iter().take(FACTS_MAX).map(|(label, _)| label.chars().count());
+    let labels = summary
+        .facts
+        .iter()
+        .take(FACTS_MAX)
+        .map(|(label, _)| label.chars().count());
     let wide = labels.max().unwrap_or(0);
     for (label, value) in summary.facts.iter().take(FACTS_MAX) {
         line(&mut text, &format!("  {label:<wide$}  {value}"));
@@ -54,7 +69,11 @@ fn classes(part: &PartSummary) -> String {
         );
     }
     if part.classes.len() > CLASSES_MAX {
-        let _ = write!(text, " and {} more classes", part.classes.len() - CLASSES_MAX);
+        let _ = write!(
+            text,
+            " and {} more classes",
+            part.classes.len() - CLASSES_MAX
+        );
     }
     text
 }
@@ -67,7 +86,9 @@ fn rest(text: &mut String, count: usize, shown: usize, what: &str) {
 
 /// Adds a line, cut to the width. Control characters of names and cells do not reach a terminal.
 fn line(text: &mut String, content: &str) {
-    let clean = content.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let clean = content
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c });
     if content.chars().count() <= WIDTH {
         text.extend(clean);
     } else {

@@ -96,12 +96,17 @@ impl TokenFile {
         if fields.take::<32>() != *key {
             return Err(TokenFileError::Damaged("it was made from other content"));
         }
-        let count = usize::try_from(count).map_err(|_| TokenFileError::Damaged("it is too long"))?;
+        let count =
+            usize::try_from(count).map_err(|_| TokenFileError::Damaged("it is too long"))?;
         if !matches!(width, 2 | 4) || count.checked_mul(width) != Some(payload.len()) {
-            return Err(TokenFileError::Damaged("its length does not match its header"));
+            return Err(TokenFileError::Damaged(
+                "its length does not match its header",
+            ));
         }
         if payload_hash(payload) != fields.take::<32>() {
-            return Err(TokenFileError::Damaged("its tokens do not match their hash"));
+            return Err(TokenFileError::Damaged(
+                "its tokens do not match their hash",
+            ));
         }
         Ok(Self {
             width,
@@ -158,7 +163,9 @@ impl TokenFile {
             let mut out = BufWriter::new(file);
             out.write_all(&header)?;
             out.write_all(&payload)?;
-            out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+            out.into_inner()
+                .map_err(io::IntoInnerError::into_error)?
+                .sync_all()
         });
         written
             .and_then(|()| std::fs::rename(&temporary, path))
@@ -193,7 +200,10 @@ impl TokenFile {
 }
 
 /// Maps a whole file.
-#[expect(unsafe_code, reason = "a memory map is the one way to share a large file's pages")]
+#[expect(
+    unsafe_code,
+    reason = "a memory map is the one way to share a large file's pages"
+)]
 fn map(file: &File) -> io::Result<Mmap> {
     // SAFETY: the map is read only, and token files are never changed in place: they are written
     // under a temporary name and renamed, so an open file keeps its content. Somebody who truncates
@@ -248,7 +258,9 @@ mod tests {
                 end_of_document: end,
                 ..FACTS
             };
-            let tokens: Vec<u32> = (0..3000).map(|n| n * 7919 % 257 + (vocabulary as u32 - 257)).collect();
+            let tokens: Vec<u32> = (0..3000)
+                .map(|n| n * 7919 % 257 + (vocabulary as u32 - 257))
+                .collect();
             TokenFile::write(&path, &[7; 32], facts, &tokens).unwrap();
             let file = TokenFile::open(&path, &[7; 32]).unwrap();
             assert_eq!(file.facts(), facts);

@@ -45,7 +45,10 @@ impl Change {
 pub(super) type Scale = Vec<[f32; 256]>;
 
 /// The values of bytes on the 0 to 1 scale, less the mean, over the deviation.
-#[expect(clippy::cast_possible_truncation, reason = "model inputs are 32-bit numbers")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "model inputs are 32-bit numbers"
+)]
 pub(super) fn scale(mean: &[f64], std: &[f64]) -> Scale {
     mean.iter()
         .zip(std)
@@ -154,6 +157,9 @@ mod tests {
             crop_padding: 0,
         };
         let epoch = Epoch::new(0);
-        assert_eq!(Change::draw(none, AugmentKey { seed: 1, epoch }, 3), Change::NONE);
+        assert_eq!(
+            Change::draw(none, AugmentKey { seed: 1, epoch }, 3),
+            Change::NONE
+        );
     }
 }

@@ -21,7 +21,16 @@ const GEOMETRY: Geometry = Geometry {
 
 /// Names of the CIFAR-10 classes, in order of their numbers.
 pub(super) const CIFAR10_CLASSES: [&str; 10] = [
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
 ];
 
 /// Number of CIFAR-100 fine classes; the files do not name them.
@@ -95,12 +104,7 @@ fn files(path: &Path, part: Part) -> Result<Vec<PathBuf>, Fault> {
     Ok(paths)
 }
 
-fn add(
-    pictures: &mut Pictures,
-    path: &Path,
-    bytes: &[u8],
-    layout: Layout,
-) -> Result<(), Fault> {
+fn add(pictures: &mut Pictures, path: &Path, bytes: &[u8], layout: Layout) -> Result<(), Fault> {
     let head = match layout {
         Layout::Cifar10 => 1,
         Layout::Cifar100 => 2,
@@ -109,9 +113,14 @@ fn add(
     if bytes.is_empty() || bytes.len() % record != 0 {
         return Err(damaged(
             path,
-            format_args!("{} bytes are no whole number of {record}-byte records", bytes.len()),
+            format_args!(
+                "{} bytes are no whole number of {record}-byte records",
+                bytes.len()
+            ),
         )
-        .advise("is data.format right? cifar10 and cifar100 differ; a cut file must be fetched again"));
+        .advise(
+            "is data.format right? cifar10 and cifar100 differ; a cut file must be fetched again",
+        ));
     }
     for (place, record) in bytes.chunks_exact(record).enumerate() {
         let (labels, planes) = record.split_at(head);

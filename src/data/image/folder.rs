@@ -102,7 +102,10 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
             paths.push(entry.path());
         }
         if paths.len() > FILES_MAX {
-            return Err(damaged(folder, format_args!("it holds more than {FILES_MAX} files")));
+            return Err(damaged(
+                folder,
+                format_args!("it holds more than {FILES_MAX} files"),
+            ));
         }
     }
     paths.sort_unstable();
@@ -140,8 +143,14 @@ impl Folder {
                 });
             };
             for path in entries(&entry)? {
-                let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-                if ["png", "jpg", "jpeg"].iter().any(|known| ending.eq_ignore_ascii_case(known)) {
+                let ending = path
+                    .extension()
+                    .and_then(|e| e.to_str())
+                    .unwrap_or_default();
+                if ["png", "jpg", "jpeg"]
+                    .iter()
+                    .any(|known| ending.eq_ignore_ascii_case(known))
+                {
                     // Classes are bounded.
                     let class = u32::try_from(class).unwrap_or(0);
                     folder.files.push(FolderFile { path, class });
@@ -195,11 +204,17 @@ impl Folder {
         pairs
             .chunk_by(|a, b| a.0.class == b.0.class)
             .map(|chunk| {
-                let hashes: Vec<&str> = chunk.iter().map(|(_, look)| look.sha256.as_str()).collect();
+                let hashes: Vec<&str> =
+                    chunk.iter().map(|(_, look)| look.sha256.as_str()).collect();
                 let (first, _) = chunk[0];
                 FileRecord {
                     role: format!("{role} class {}", first.class),
-                    path: first.path.parent().unwrap_or(&first.path).display().to_string(),
+                    path: first
+                        .path
+                        .parent()
+                        .unwrap_or(&first.path)
+                        .display()
+                        .to_string(),
                     bytes: chunk.iter().map(|(_, look)| look.bytes).sum(),
                     sha256: sha256_hex(hashes.join("\n").as_bytes()),
                 }
@@ -260,7 +275,11 @@ fn header(path: &Path, bytes: &[u8]) -> Result<Geometry, Fault> {
         .into_decoder()
         .map_err(|error| undecodable(path, &error))?;
     let (width, height) = decoder.dimensions();
-    let channels = if decoder.color_type().has_color() { 3 } else { 1 };
+    let channels = if decoder.color_type().has_color() {
+        3
+    } else {
+        1
+    };
     Geometry::new(channels, height as usize, width as usize).map_err(|what| damaged(path, what))
 }
 

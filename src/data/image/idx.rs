@@ -32,7 +32,10 @@ pub(super) fn read(images: &Path, labels: &Path) -> Result<(Pictures, [Source; 2
     if label_sizes.sizes.len() != 1 {
         return Err(damaged(
             labels,
-            format_args!("labels have rank 1, this file has rank {}", label_sizes.sizes.len()),
+            format_args!(
+                "labels have rank 1, this file has rank {}",
+                label_sizes.sizes.len()
+            ),
         )
         .advise("are the paths of images and labels mixed up?"));
     }
@@ -76,8 +79,11 @@ struct Header {
 /// Reads a header and holds it against the length of the file.
 fn header(path: &Path, bytes: &[u8], what: &str) -> Result<Header, Fault> {
     let no_idx = || {
-        damaged(path, "it is no idx file: it must begin with 00 00 08 and a rank from 1 to 4")
-            .advise("is data.format right?")
+        damaged(
+            path,
+            "it is no idx file: it must begin with 00 00 08 and a rank from 1 to 4",
+        )
+        .advise("is data.format right?")
     };
     let &[0, 0, kind, rank] = bytes.first_chunk::<4>().ok_or_else(no_idx)? else {
         return Err(no_idx());
@@ -88,7 +94,9 @@ fn header(path: &Path, bytes: &[u8], what: &str) -> Result<Header, Fault> {
     if kind != UNSIGNED_BYTE {
         return Err(damaged(
             path,
-            format_args!("its elements have type {kind:#04x}; {what} must be unsigned bytes (0x08)"),
+            format_args!(
+                "its elements have type {kind:#04x}; {what} must be unsigned bytes (0x08)"
+            ),
         ));
     }
     let length = 4 + 4 * usize::from(rank);
@@ -114,7 +122,10 @@ fn header(path: &Path, bytes: &[u8], what: &str) -> Result<Header, Fault> {
         .advise("the file is cut short or damaged; fetch it again"));
     }
     if sizes.contains(&0) {
-        return Err(damaged(path, format_args!("it holds no {what}: sizes {sizes:?}")));
+        return Err(damaged(
+            path,
+            format_args!("it holds no {what}: sizes {sizes:?}"),
+        ));
     }
     Ok(Header { sizes, length })
 }

@@ -26,7 +26,7 @@ use self::store::{Geometry, Pictures, Store};
 use super::batch::{InputShape, Part, TargetShape};
 use super::dataset::Opened;
 use super::prepared::{Earlier, FileRecord, Preparation};
-use super::source::{Source, damaged, file_name};
+use super::source::Source;
 use super::split::{Selection, divide};
 use crate::config::{ImageData, ImageFormat, Normalize, Split};
 use crate::run::Fault;
@@ -71,8 +71,9 @@ pub(super) fn open(config: &ImageData, seed: u64, earlier: &Earlier) -> Result<O
         _ => None,
     };
     let geometry = match &known {
-        Some(known) => Geometry::new(known.channels, known.height, known.width)
-            .map_err(Fault::damaged)?,
+        Some(known) => {
+            Geometry::new(known.channels, known.height, known.width).map_err(Fault::damaged)?
+        }
         None => common_geometry(config, &raws)?,
     };
     let parts = divide_parts(config, seed, &raws)?;
@@ -111,7 +112,13 @@ pub(super) fn open(config: &ImageData, seed: u64, earlier: &Earlier) -> Result<O
         target: TargetShape::Classes {
             names: preparation.classes.clone(),
         },
-        samples: Box::new(ImageSamples::new(stores, parts, geometry, &preparation, config.augment)),
+        samples: Box::new(ImageSamples::new(
+            stores,
+            parts,
+            geometry,
+            &preparation,
+            config.augment,
+        )),
         preparation: Preparation::Images(preparation),
         report,
     })
@@ -121,7 +128,12 @@ pub(super) fn open(config: &ImageData, seed: u64, earlier: &Earlier) -> Result<O
 fn read_all(config: &ImageData) -> Result<(Vec<String>, Vec<Raw>, Vec<FileRecord>), Fault> {
     let mut wanted = vec![(Part::Train, "train", &config.train, &config.train_labels)];
     for (part, role, split, labels) in [
-        (Part::Validation, "validation", &config.validation, &config.validation_labels),
+        (
+            Part::Validation,
+            "validation",
+            &config.validation,
+            &config.validation_labels,
+        ),
         (Part::Test, "test", &config.test, &config.test_labels),
     ] {
         if let Split::Path(path) = split {
@@ -135,7 +147,9 @@ fn read_all(config: &ImageData) -> Result<(Vec<String>, Vec<Raw>, Vec<FileRecord
     use rayon::prelude::*;
     let read: Vec<(Raw, Vec<FileRecord>)> = wanted
         .par_iter()
-        .map(|&(part, role, path, labels)| read_one(config, part, role, path, labels, &folder_classes))
+        .map(|&(part, role, path, labels)| {
+            read_one(config, part, role, path, labels, &folder_classes)
+        })
         .collect::<Result<_, Fault>>()?;
     let (raws, records): (Vec<Raw>, Vec<Vec<FileRecord>>) = read.into_iter().unzip();
     let classes = match config.format {
@@ -144,7 +158,10 @@ fn read_all(config: &ImageData) -> Result<(Vec<String>, Vec<Raw>, Vec<FileRecord
         ImageFormat::Cifar100 => (0..CIFAR100_CLASSES).map(|n| n.to_string()).collect(),
         ImageFormat::Idx => {
             let store = &raws[0].store;
-            let last = (0..store.len()).map(|index| store.label(index)).max().unwrap_or(0);
+            let last = (0..store.len())
+                .map(|index| store.label(index))
+                .max()
+                .unwrap_or(0);
             (0..=last).map(|n| n.to_string()).collect()
         }
     };
@@ -175,8 +192,13 @@ fn read_one(
     match config.format {
         ImageFormat::Idx => {
             if labels.as_os_str().is_empty() {
-                return Err(Fault::usage(format!("the labels of {} are not named", path.display()))
-                    .advise(format!("set data.{role}_labels to the idx file with the labels")));
+                return Err(Fault::usage(format!(
+                    "the labels of {} are not named",
+                    path.display()
+                ))
+                .advise(format!(
+                    "set data.{role}_labels to the idx file with the labels"
+                )));
             }
             let (pictures, sources) = idx::read(path, labels)?;
             Ok(in_memory(pictures, &sources, &[" images", " labels"]))
@@ -238,7 +260,11 @@ fn common_geometry(config: &ImageData, raws: &[Raw]) -> Result<Geometry, Fault> 
         (height, width)
     };
     let channels = match config.channels {
-        0 => own.iter().map(|(geometry, _)| geometry.channels).max().unwrap_or(1),
+        0 => own
+            .iter()
+            .map(|(geometry, _)| geometry.channels)
+            .max()
+            .unwrap_or(1),
         channels => channels as usize,
     };
     Geometry::new(channels, height, width)
@@ -258,11 +284,19 @@ fn divide_parts(config: &ImageData, seed: u64, raws: &[Raw]) -> Result<Vec<PartI
         (Part::Test, &config.test, divided.test),
     ] {
         if let Some(images) = chosen {
-            parts.push(PartImages { part, store: 0, images });
+            parts.push(PartImages {
+                part,
+                store: 0,
+                images,
+            });
         } else if matches!(split, Split::Path(_)) {
             own += 1;
             let images = Selection::All(raws[own].store.len());
-            parts.push(PartImages { part, store: own, images });
+            parts.push(PartImages {
+                part,
+                store: own,
+                images,
+            });
         }
     }
     Ok(parts)
@@ -312,12 +346,4 @@ fn normalization(
             Ok((wide(mean), wide(std)))
         }
     }
-}
-
-/// A file name with its folder's, short enough for a message.
-fn short_name(path: &Path) -> String {
-    path.parent().map_or_else(
-        || file_name(path),
-        |parent| format!("{}/{}", file_name(parent), file_name(path)),
-    )
 }

@@ -13,6 +13,7 @@ use crate::config::{ImageData, Normalize};
 use crate::data::batch::Part;
 use crate::data::dataset::Report;
 use crate::data::mix::{BuildMix, Mix};
+use crate::data::nearest::listed;
 use crate::run::{ClassCount, Fault, PartSummary};
 
 /// What the pass found.
@@ -118,7 +119,9 @@ fn look(planes: &[u8], geometry: Geometry) -> One {
         }
         one.sums.push(sum);
         one.squares.push(square);
-        one.blank &= plane.first().is_none_or(|first| plane.iter().all(|byte| byte == first));
+        one.blank &= plane
+            .first()
+            .is_none_or(|first| plane.iter().all(|byte| byte == first));
     }
     one
 }
@@ -132,7 +135,10 @@ fn hash(bytes: &[u8]) -> u64 {
 impl Scan {
     /// Mean and deviation of the training pixels, per channel, on the 0 to 1 scale. A channel
     /// without spread keeps its scale.
-    #[expect(clippy::cast_precision_loss, reason = "means need no more than 53 bits")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "means need no more than 53 bits"
+    )]
     pub(super) fn moments(&self) -> (Vec<f64>, Vec<f64>) {
         let count = self.pixels.max(1);
         self.sums
@@ -140,7 +146,8 @@ impl Scan {
             .zip(&self.squares)
             .map(|(&sum, &square)| {
                 // n sum(x^2) - sum(x)^2 without rounding.
-                let spread = u128::from(count) * u128::from(square) - u128::from(sum) * u128::from(sum);
+                let spread =
+                    u128::from(count) * u128::from(square) - u128::from(sum) * u128::from(sum);
                 let std = (spread as f64).sqrt() / count as f64 / 255.0;
                 let mean = sum as f64 / count as f64 / 255.0;
                 (mean, if std > 0.0 { std } else { 1.0 })
@@ -185,10 +192,17 @@ pub(super) fn report(
 }
 
 fn facts(report: &mut Report, config: &ImageData, preparation: &ImagePreparation) {
-    let colour = if preparation.channels == 1 { "grey" } else { "colour" };
+    let colour = if preparation.channels == 1 {
+        "grey"
+    } else {
+        "colour"
+    };
     report.fact(
         "images",
-        format!("{} by {} pixels, {colour}", preparation.height, preparation.width),
+        format!(
+            "{} by {} pixels, {colour}",
+            preparation.height, preparation.width
+        ),
     );
     report.fact("classes", preparation.classes.len().to_string());
     let listed = |values: &[f64]| {
@@ -208,7 +222,10 @@ fn facts(report: &mut Report, config: &ImageData, preparation: &ImagePreparation
     if augment.flip > 0.0 || augment.crop_padding > 0 {
         report.fact(
             "augmentation",
-            format!("flip {}, crop from {} pixels of padding", augment.flip, augment.crop_padding),
+            format!(
+                "flip {}, crop from {} pixels of padding",
+                augment.flip, augment.crop_padding
+            ),
         );
     }
 }
@@ -220,12 +237,13 @@ fn warnings(report: &mut Report, stores: &[Store], parts: &[PartImages], found: 
         .first()
         .map(|train| {
             let empty = train.classes.iter().filter(|class| class.count == 0);
-            empty.map(|class| format!("`{}`", class.class)).collect()
+            empty.map(|class| class.class.clone()).collect()
         })
         .unwrap_or_default();
     if !absent.is_empty() {
-        let shown = super::super::table::listed(&absent);
-        report.warnings.push(format!("no training image has class {shown}"));
+        report
+            .warnings
+            .push(format!("no training image has class {}", listed(&absent)));
     }
     for part in parts {
         let Some(&(_, leaked)) = found.leaked.iter().find(|(of, _)| *of == part.part) else {
@@ -241,14 +259,16 @@ fn warnings(report: &mut Report, stores: &[Store], parts: &[PartImages], found: 
         }
     }
     if found.repeated > 0 {
-        report
-            .warnings
-            .push(format!("{} training images repeat another one", found.repeated));
+        report.warnings.push(format!(
+            "{} training images repeat another one",
+            found.repeated
+        ));
     }
     if found.blank > 0 {
-        report
-            .warnings
-            .push(format!("{} training images have one colour throughout", found.blank));
+        report.warnings.push(format!(
+            "{} training images have one colour throughout",
+            found.blank
+        ));
     }
     for store in stores {
         if let Store::Folder(folder) = store

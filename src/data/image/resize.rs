@@ -26,8 +26,7 @@ pub(super) fn resize(planes: &[u8], from: Geometry, to: Geometry) -> Result<Vec<
     };
     let side = |pixels: usize| u32::try_from(pixels).map_err(|error| refused(&error));
     let mut resizer = Resizer::new();
-    let options =
-        ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
+    let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
     let mut out = Vec::with_capacity(to.len());
     for plane in recoloured.chunks_exact(from.height * from.width) {
         let source = Image::from_vec_u8(

@@ -32,7 +32,9 @@ impl Geometry {
     /// What is out of bounds, in words.
     pub(super) fn new(channels: usize, height: usize, width: usize) -> Result<Self, String> {
         if !matches!(channels, 1 | 3) {
-            return Err(format!("images have {channels} channels, which is neither 1 nor 3"));
+            return Err(format!(
+                "images have {channels} channels, which is neither 1 nor 3"
+            ));
         }
         if height == 0 || width == 0 || height > SIDE_MAX || width > SIDE_MAX {
             return Err(format!(
@@ -119,15 +121,13 @@ impl Store {
     /// # Errors
     ///
     /// When a file cannot be decoded any more.
-    pub(super) fn pixels(
-        &self,
-        index: usize,
-        geometry: Geometry,
-    ) -> Result<Cow<'_, [u8]>, Fault> {
+    pub(super) fn pixels(&self, index: usize, geometry: Geometry) -> Result<Cow<'_, [u8]>, Fault> {
         match self {
             Store::Memory(pictures) => {
                 let start = index * geometry.len();
-                Ok(Cow::Borrowed(&pictures.pixels[start..start + geometry.len()]))
+                Ok(Cow::Borrowed(
+                    &pictures.pixels[start..start + geometry.len()],
+                ))
             }
             Store::Folder(folder) => folder.decode(index, geometry).map(Cow::Owned),
         }

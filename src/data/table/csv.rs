@@ -70,7 +70,10 @@ fn is_blank(record: &ByteRecord) -> bool {
 fn header(source: &Source, record: &ByteRecord) -> Result<Vec<String>, Fault> {
     let path = &source.path;
     if record.is_empty() || is_blank(record) {
-        return Err(damaged(path, "it is empty; a line with column names is needed"));
+        return Err(damaged(
+            path,
+            "it is empty; a line with column names is needed",
+        ));
     }
     if record.len() > COLUMNS_MAX {
         return Err(damaged(
@@ -193,7 +196,12 @@ impl Ragged {
 
 /// Line, counted from 1, that a byte is in.
 fn line_of(bytes: &[u8], place: usize) -> usize {
-    bytes.iter().take(place).filter(|&&byte| byte == b'\n').count() + 1
+    bytes
+        .iter()
+        .take(place)
+        .filter(|&&byte| byte == b'\n')
+        .count()
+        + 1
 }
 
 #[cfg(test)]
@@ -219,7 +227,11 @@ mod tests {
         assert_eq!(table.names, ["a", "b", "c"]);
         assert_eq!(table.rows, 2);
         let row = |row| -> Vec<Cell<'_>> {
-            table.columns.iter().map(|column| column.cell(row)).collect()
+            table
+                .columns
+                .iter()
+                .map(|column| column.cell(row))
+                .collect()
         };
         assert_eq!(row(0), ["1", "x y", "p, \"q\""].map(Cell::Text));
         assert_eq!(row(1), ["2", "", "z"].map(Cell::Text));
@@ -228,7 +240,10 @@ mod tests {
     #[test]
     fn faults_name_lines() {
         let fault = parse(&source(b"a,b\n1,2\n1\n1,2,3\n"), ',').unwrap_err();
-        assert!(fault.message.contains("line 3 has 1, line 4 has 3"), "{fault}");
+        assert!(
+            fault.message.contains("line 3 has 1, line 4 has 3"),
+            "{fault}"
+        );
         let fault = parse(&source(b"a,b\n1,2\n1,\xff\n"), ',').unwrap_err();
         assert!(fault.message.contains("line 3"), "{fault}");
     }

@@ -9,14 +9,13 @@ use super::prepare::{
     CategoricalColumn, LabelPreparation, NumericColumn, TablePreparation, no_number,
 };
 use super::raw::{RawColumn, RawTable};
-use super::roles::{find, listed};
+use super::roles::find;
+use crate::data::nearest::listed;
 use crate::run::Fault;
 
 /// A table ready for batches.
 #[derive(Debug)]
 pub(super) struct Encoded {
-    /// Rows.
-    pub rows: usize,
     /// Numeric cells, by column, then row.
     pub numeric: Vec<Vec<f32>>,
     /// Codes of categorical cells, by column, then row.
@@ -73,7 +72,6 @@ pub(super) fn encode(
     let (label, dotted) = labels?;
     let (categorical, unknown) = categorical?.into_iter().unzip();
     Ok(Encoded {
-        rows: table.rows,
         numeric: numeric?,
         categorical,
         label,
@@ -88,7 +86,14 @@ fn numbers(
     missing: &[String],
 ) -> Result<Vec<f32>, Fault> {
     let place = find(table, &column.name, "numeric")?;
-    scaled(table, place, missing, column.shift, column.scale, Some(column.fill))
+    scaled(
+        table,
+        place,
+        missing,
+        column.shift,
+        column.scale,
+        Some(column.fill),
+    )
 }
 
 /// Numbers of a column, shifted and scaled. Without `fill`, a missing cell is a fault.

@@ -16,7 +16,7 @@ mod samples;
 
 use std::path::Path;
 
-pub(super) use prepare::{TablePreparation, by_number};
+pub(super) use prepare::TablePreparation;
 
 use self::encode::{Encoded, encode};
 use self::prepare::{LabelPreparation, prepare};
@@ -63,7 +63,11 @@ pub(super) fn open(config: &TableData, seed: u64, earlier: &Earlier) -> Result<O
         (Part::Test, &config.test, divided.test),
     ] {
         if let Some(rows) = chosen {
-            parts.push(PartTable { part, table: 0, rows });
+            parts.push(PartTable {
+                part,
+                table: 0,
+                rows,
+            });
         } else if matches!(split, Split::Path(_)) {
             own_file += 1;
             parts.push(PartTable {
@@ -84,9 +88,14 @@ pub(super) fn open(config: &TableData, seed: u64, earlier: &Earlier) -> Result<O
     };
     let encoded = encode_all(&tables, &preparation, config)?;
     let report = match findings {
-        Some(findings) if is_new => {
-            Some(report(config, &tables, &encoded, &parts, &preparation, findings))
-        }
+        Some(findings) if is_new => Some(report(
+            config,
+            &tables,
+            &encoded,
+            &parts,
+            &preparation,
+            findings,
+        )),
         _ => None,
     };
     Ok(Opened {
@@ -153,7 +162,9 @@ fn is_parquet(format: TableFormat, path: &Path) -> bool {
 /// The separator: a tab for `.tsv` files unless the config says another than the comma.
 fn delimiter(config: &TableData, path: &Path) -> char {
     let name = path.to_string_lossy().to_lowercase();
-    let is_tsv = [".tsv", ".tsv.gz"].iter().any(|ending| name.ends_with(ending));
+    let is_tsv = [".tsv", ".tsv.gz"]
+        .iter()
+        .any(|ending| name.ends_with(ending));
     if is_tsv && config.delimiter == ',' && config.format == TableFormat::Auto {
         '\t'
     } else {

@@ -36,14 +36,16 @@ pub(super) fn parse(path: &Path, bytes: Vec<u8>) -> Result<RawTable, Fault> {
 }
 
 fn read(path: &Path, bytes: Vec<u8>) -> Result<RawTable, Fault> {
-    let broken = |error: ParquetError| {
-        damaged(path, format_args!("it cannot be read as Parquet: {error}"))
-    };
+    let broken =
+        |error: ParquetError| damaged(path, format_args!("it cannot be read as Parquet: {error}"));
     let file = SerializedFileReader::new(Bytes::from(bytes)).map_err(broken)?;
     let schema = file.metadata().file_metadata().schema_descr_ptr();
     let rows = row_count(path, &file)?;
     if schema.num_columns() > COLUMNS_MAX {
-        return Err(damaged(path, format_args!("it has more than {COLUMNS_MAX} columns")));
+        return Err(damaged(
+            path,
+            format_args!("it has more than {COLUMNS_MAX} columns"),
+        ));
     }
     let names: Vec<String> = schema
         .columns()

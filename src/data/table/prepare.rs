@@ -140,7 +140,11 @@ pub(super) fn prepare(
             ))
             .advise("name it in data.ignore or data.numeric"));
         }
-        findings.column(name, vocabulary.missing, values.len() < 2 && vocabulary.missing == 0);
+        findings.column(
+            name,
+            vocabulary.missing,
+            values.len() < 2 && vocabulary.missing == 0,
+        );
         prepared.categorical.push(CategoricalColumn {
             name: name.clone(),
             values,
@@ -161,8 +165,9 @@ impl Findings {
             self.missing.push((name.to_string(), missing));
         }
         if constant {
-            self.warnings
-                .push(format!("column `{name}` has one value in all training rows"));
+            self.warnings.push(format!(
+                "column `{name}` has one value in all training rows"
+            ));
         }
     }
 }
@@ -221,7 +226,10 @@ impl Moments {
         }
     }
 
-    #[expect(clippy::float_cmp, reason = "the same cell throughout is the same bits")]
+    #[expect(
+        clippy::float_cmp,
+        reason = "the same cell throughout is the same bits"
+    )]
     fn is_constant(&self) -> bool {
         self.min == self.max
     }
@@ -349,7 +357,10 @@ fn label(
             .push(format!("the label has one class only, `{}`", names[0]));
     }
     for name in &names {
-        if names.iter().any(|other| other.strip_suffix('.') == Some(name)) {
+        if names
+            .iter()
+            .any(|other| other.strip_suffix('.') == Some(name))
+        {
             findings.warnings.push(format!(
                 "classes `{name}` and `{name}.` differ by a full stop only"
             ));

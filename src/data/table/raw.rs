@@ -108,9 +108,11 @@ impl RawColumn {
                     Cell::Number(number)
                 }
             }),
-            RawColumn::Flags(flags) => {
-                flags.get(row).copied().flatten().map_or(Cell::Null, Cell::Flag)
-            }
+            RawColumn::Flags(flags) => flags
+                .get(row)
+                .copied()
+                .flatten()
+                .map_or(Cell::Null, Cell::Flag),
             RawColumn::Unusable(_) => Cell::Null,
         }
     }

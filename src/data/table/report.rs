@@ -11,6 +11,7 @@ use crate::config::TableData;
 use crate::data::batch::Part;
 use crate::data::dataset::Report;
 use crate::data::mix::Mix;
+use crate::data::nearest::listed;
 use crate::run::{ClassCount, PartSummary};
 
 /// Looks at parts, classes, unknown categories and rows that are in two parts.
@@ -33,20 +34,25 @@ pub(super) fn report(
             classes: class_counts(part, &encoded[part.table], &preparation.label),
         });
     }
-    columns(&mut report, config, &tables[0], preparation, &findings.missing);
+    columns(
+        &mut report,
+        config,
+        &tables[0],
+        preparation,
+        &findings.missing,
+    );
     let absent: Vec<String> = report
         .parts
         .first()
         .map(|train| {
             let empty = train.classes.iter().filter(|class| class.count == 0);
-            empty.map(|class| format!("`{}`", class.class)).collect()
+            empty.map(|class| class.class.clone()).collect()
         })
         .unwrap_or_default();
     if !absent.is_empty() {
-        report.warnings.push(format!(
-            "no training row has class {}",
-            absent.join(", ")
-        ));
+        report
+            .warnings
+            .push(format!("no training row has class {}", listed(&absent)));
     }
     for part in parts.iter().filter(|part| part.part != Part::Train) {
         let table = &encoded[part.table];
@@ -61,7 +67,9 @@ pub(super) fn report(
             ));
         }
         if let Some(train) = parts.first() {
-            report.warnings.extend(leakage(tables, encoded, train, part, preparation));
+            report
+                .warnings
+                .extend(leakage(tables, encoded, train, part, preparation));
         }
     }
     report
@@ -98,16 +106,30 @@ fn columns(
 ) {
     match &preparation.label {
         LabelPreparation::Classes(names) => {
-            report.fact("label", format!("{}, {} classes", config.label, names.len()));
+            report.fact(
+                "label",
+                format!("{}, {} classes", config.label, names.len()),
+            );
         }
         LabelPreparation::Value { mean, std } => report.fact(
             "label",
-            format!("{}, a number, mean {mean:.6}, deviation {std:.6}", config.label),
+            format!(
+                "{}, a number, mean {mean:.6}, deviation {std:.6}",
+                config.label
+            ),
         ),
     }
-    let numeric: Vec<&str> = preparation.numeric.iter().map(|c| c.name.as_str()).collect();
+    let numeric: Vec<&str> = preparation
+        .numeric
+        .iter()
+        .map(|c| c.name.as_str())
+        .collect();
     if !numeric.is_empty() {
-        let how = if config.standardize { ", standardised" } else { "" };
+        let how = if config.standardize {
+            ", standardised"
+        } else {
+            ""
+        };
         report.fact(
             &format!("numeric ({}{how})", numeric.len()),
             numeric.join(", "),
@@ -126,7 +148,12 @@ fn columns(
     }
     let used: HashSet<&str> = numeric
         .into_iter()
-        .chain(preparation.categorical.iter().map(|column| column.name.as_str()))
+        .chain(
+            preparation
+                .categorical
+                .iter()
+                .map(|column| column.name.as_str()),
+        )
         .chain([config.label.as_str()])
         .collect();
     let left: Vec<&str> = table
@@ -147,12 +174,7 @@ fn columns(
     }
 }
 
-fn unknown(
-    report: &mut Report,
-    part: &PartTable,
-    table: &Encoded,
-    preparation: &TablePreparation,
-) {
+fn unknown(report: &mut Report, part: &PartTable, table: &Encoded, preparation: &TablePreparation) {
     let listed: Vec<String> = preparation
         .categorical
         .iter()
@@ -242,7 +264,11 @@ fn encoded_hash(table: &Encoded, row: usize) -> u64 {
 fn raw_hash(table: &RawTable, columns: &[usize], row: usize) -> u64 {
     let mut mix = Mix::default();
     for &place in columns {
-        match table.columns.get(place).map_or(Cell::Null, |column: &RawColumn| column.cell(row)) {
+        match table
+            .columns
+            .get(place)
+            .map_or(Cell::Null, |column: &RawColumn| column.cell(row))
+        {
             Cell::Null => mix.write_u8(0),
             Cell::Text(text) => text.hash(&mut mix),
             Cell::Number(number) => mix.write_u64(number.to_bits()),

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::raw::{Cell, RawColumn, RawTable};
 use crate::config::{Columns, TableData};
-use crate::data::nearest::nearest;
+use crate::data::nearest::{listed, nearest};
 use crate::data::source::file_name;
 use crate::data::split::Selection;
 use crate::run::Fault;
@@ -73,7 +73,12 @@ pub(super) fn assign(
             }
         }
     }
-    for &place in roles.numeric.iter().chain(&roles.categorical).chain([&roles.label]) {
+    for &place in roles
+        .numeric
+        .iter()
+        .chain(&roles.categorical)
+        .chain([&roles.label])
+    {
         if let Some(RawColumn::Unusable(kind)) = table.columns.get(place) {
             return Err(Fault::usage(format!(
                 "column `{}` of {} is {kind}, which cannot be used",
@@ -111,21 +116,6 @@ pub(super) fn find(table: &RawTable, name: &str, key: &str) -> Result<usize, Fau
             None => fault.advise(format!("its columns are {}", listed(&table.names))),
         }
     })
-}
-
-/// Names in a row, not too many.
-pub(super) fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let mut text = names
-        .iter()
-        .take(SHOWN)
-        .map(|name| format!("`{name}`"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > SHOWN {
-        text.push_str(&format!(" and {} more", names.len() - SHOWN));
-    }
-    text
 }
 
 /// What the training rows of a column look like.
@@ -188,18 +178,18 @@ fn infer(
                 .warnings
                 .push(format!("column `{name}` is left out: it is {kind}"));
         } else if look.numbers + look.texts == 0 {
-            roles
-                .warnings
-                .push(format!("column `{name}` is left out: it has no value in the training rows"));
+            roles.warnings.push(format!(
+                "column `{name}` is left out: it has no value in the training rows"
+            ));
         } else if look.texts == 0 && auto_numeric && !look.flags {
             roles.numeric.push(place);
         } else if auto_categorical {
             roles.categorical.push(place);
             roles.warnings.extend(mostly_numbers(table, place, look));
         } else {
-            roles
-                .warnings
-                .push(format!("column `{name}` is left out: it holds text and is not named in data.categorical"));
+            roles.warnings.push(format!(
+                "column `{name}` is left out: it holds text and is not named in data.categorical"
+            ));
         }
     }
 }

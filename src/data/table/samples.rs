@@ -74,7 +74,10 @@ impl Samples for TableSamples {
     }
 
     fn name(&self, part: Part, place: usize) -> String {
-        match self.part(part).and_then(|part| Some((part.table, part.rows.get(place)?))) {
+        match self
+            .part(part)
+            .and_then(|part| Some((part.table, part.rows.get(place)?)))
+        {
             Some((table, row)) => {
                 format!("row {} of {}", row + 1, file_name(&self.paths[table]))
             }

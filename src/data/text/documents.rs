@@ -52,7 +52,10 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Fault> {
             found.push(entry.path());
         }
         if found.len() > FILES_MAX {
-            return Err(damaged(path, format_args!("it holds more than {FILES_MAX} files")));
+            return Err(damaged(
+                path,
+                format_args!("it holds more than {FILES_MAX} files"),
+            ));
         }
     }
     found.sort_unstable();
@@ -105,7 +108,10 @@ fn field(source: &Source, field: &str, place: usize, line: &str) -> Result<Strin
     let value: Value = serde_json::from_str(line)
         .map_err(|error| damaged(path, format_args!("line {place} is no JSON: {error}")))?;
     let Value::Object(mut object) = value else {
-        return Err(damaged(path, format_args!("line {place} is no JSON object")));
+        return Err(damaged(
+            path,
+            format_args!("line {place} is no JSON object"),
+        ));
     };
     match object.remove(field) {
         Some(Value::String(text)) => Ok(text),
@@ -118,7 +124,10 @@ fn field(source: &Source, field: &str, place: usize, line: &str) -> Result<Strin
             let names: Vec<&str> = object.keys().map(String::as_str).collect();
             Err(match nearest(field, names.iter().copied()) {
                 Some(found) => fault.advise(format!("did you mean `{found}`? set data.field")),
-                None => fault.advise(format!("its fields are {}; set data.field", names.join(", "))),
+                None => fault.advise(format!(
+                    "its fields are {}; set data.field",
+                    names.join(", ")
+                )),
             })
         }
     }
@@ -155,14 +164,20 @@ mod tests {
 
     #[test]
     fn lines_become_documents_in_order() {
-        let source = source("t.jsonl", b"{\"text\":\"a\"}\n\n{\"id\":1,\"text\":\"b\\n\"}\n");
+        let source = source(
+            "t.jsonl",
+            b"{\"text\":\"a\"}\n\n{\"id\":1,\"text\":\"b\\n\"}\n",
+        );
         assert_eq!(documents(&source, &config()).unwrap(), ["a", "b\n"]);
     }
 
     #[test]
     fn faults_name_the_line() {
         for (bytes, expected) in [
-            (&b"{\"text\":\"a\"}\n{\"txet\":\"a\"}"[..], "line 2 has no field"),
+            (
+                &b"{\"text\":\"a\"}\n{\"txet\":\"a\"}"[..],
+                "line 2 has no field",
+            ),
             (b"[1]", "line 1 is no JSON object"),
             (b"{\"text\":1}", "line 1 is no text"),
             (b"\n{", "line 2 is no JSON"),

@@ -58,7 +58,11 @@ impl Wanted {
     }
 
     /// How many of the windows occur in the runs of training tokens, and how many were looked for.
-    pub(super) fn found(&self, file: &TokenFile, runs: &[std::ops::Range<usize>]) -> (usize, usize) {
+    pub(super) fn found(
+        &self,
+        file: &TokenFile,
+        runs: &[std::ops::Range<usize>],
+    ) -> (usize, usize) {
         let mut left = SEARCHED_MAX;
         let searched: Vec<std::ops::Range<usize>> = runs
             .iter()
@@ -114,9 +118,7 @@ impl Wanted {
 }
 
 fn roll_in(rolled: u64, token: u32) -> u64 {
-    rolled
-        .wrapping_mul(BASE)
-        .wrapping_add(u64::from(token) + 1)
+    rolled.wrapping_mul(BASE).wrapping_add(u64::from(token) + 1)
 }
 
 fn finish(rolled: u64) -> u64 {
@@ -145,7 +147,9 @@ mod tests {
         let mut state = 1u64;
         let mut tokens: Vec<u32> = (0..300_000)
             .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
                 (state >> 33) as u32 % 256
             })
             .collect();

@@ -91,7 +91,13 @@ pub(super) fn open(config: &TextData, seed: u64, earlier: &Earlier) -> Result<Op
     let mut loaded = None;
     let mut streams = Vec::with_capacity(wanted.len());
     for (&(_, _, path), sources) in wanted.iter().zip(read) {
-        streams.push(stream(config, path, &sources, tokenizer.as_ref(), &mut loaded)?);
+        streams.push(stream(
+            config,
+            path,
+            &sources,
+            tokenizer.as_ref(),
+            &mut loaded,
+        )?);
     }
     let length = config.sequence_length.max(1) as usize;
     let mut counts = Vec::with_capacity(streams.len());
@@ -167,7 +173,9 @@ fn stream(
 ) -> Result<Stream, Fault> {
     let key = key(config, sources, tokenizer)?;
     let name = hex(&key);
-    let place = config.cache.join(format!("{}.tokens", name.get(..32).unwrap_or(&name)));
+    let place = config
+        .cache
+        .join(format!("{}.tokens", name.get(..32).unwrap_or(&name)));
     let rebuilt = match TokenFile::open(&place, &key) {
         Ok(tokens) => {
             return Ok(Stream {
@@ -210,13 +218,20 @@ fn stream(
 }
 
 /// What the tokens depend on, hashed.
-fn key(config: &TextData, sources: &[Source], tokenizer: Option<&Source>) -> Result<[u8; 32], Fault> {
+fn key(
+    config: &TextData,
+    sources: &[Source],
+    tokenizer: Option<&Source>,
+) -> Result<[u8; 32], Fault> {
     let contents: Vec<(&str, bool)> = sources
         .iter()
         // The ending of a name decides how `auto` reads it.
         .map(|source| {
             let name = source.path.to_string_lossy().to_lowercase();
-            (source.sha256.as_str(), name.ends_with(".jsonl") || name.ends_with(".jsonl.gz"))
+            (
+                source.sha256.as_str(),
+                name.ends_with(".jsonl") || name.ends_with(".jsonl.gz"),
+            )
         })
         .collect();
     let tokenizer = tokenizer.map_or(BYTE_TOKENIZER, |source| source.sha256.as_str());
@@ -265,7 +280,9 @@ impl Samples for TextSamples {
             let first = ids.len();
             ids.extend(signed.by_ref().take(self.length));
             targets.extend_from_slice(ids.get(first + 1..).unwrap_or_default());
-            let ahead = signed.next().filter(|_| may_look_ahead(&part.windows, window, count));
+            let ahead = signed
+                .next()
+                .filter(|_| may_look_ahead(&part.windows, window, count));
             targets.push(ahead.unwrap_or(NOT_COUNTED));
         }
         Ok((Input::Tokens { ids }, Target::Tokens(targets)))

@@ -47,7 +47,9 @@ pub(super) fn report(
             (part.windows.len() * length).to_string(),
         );
         if part.part != Part::Train {
-            report.warnings.extend(leakage(streams, parts, part, length));
+            report
+                .warnings
+                .extend(leakage(streams, parts, part, length));
         }
         let facts = stream.tokens.facts();
         let own = part.part == Part::Train || part.stream > 0;
@@ -64,7 +66,9 @@ pub(super) fn report(
         }
     }
     report.fact("documents in train", facts.documents.to_string());
-    let fraction = parts.iter().any(|part| matches!(part.windows, Selection::Some(_)));
+    let fraction = parts
+        .iter()
+        .any(|part| matches!(part.windows, Selection::Some(_)));
     if fraction {
         let count = streams[0].tokens.len() / length;
         report.fact(

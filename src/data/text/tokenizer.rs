@@ -77,7 +77,10 @@ impl Tokenizer {
             return Ok(Tokenizer::Byte);
         };
         let mut loaded = Loaded::from_bytes(&source.bytes).map_err(|error| {
-            damaged(&source.path, format_args!("it is no tokenizer.json: {error}"))
+            damaged(
+                &source.path,
+                format_args!("it is no tokenizer.json: {error}"),
+            )
         })?;
         // Samples are cut here, not by settings that came with a model.
         loaded.with_padding(None);
@@ -131,7 +134,10 @@ impl Tokenizer {
             stream.extend(end);
         }
         if stream.iter().any(|&token| u64::from(token) >= vocabulary) {
-            return Err(damaged(path, "the tokenizer gave a token beyond its vocabulary"));
+            return Err(damaged(
+                path,
+                "the tokenizer gave a token beyond its vocabulary",
+            ));
         }
         Ok((stream, facts))
     }
