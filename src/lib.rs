@@ -5,6 +5,8 @@
 pub mod checkpoint;
 pub mod config;
 pub mod data;
+pub mod model;
+pub mod ops;
 pub mod plan;
 pub mod run;
 pub mod store;
