@@ -54,11 +54,7 @@ pub(super) fn name_hash(name: &str) -> u64 {
 
 impl<'r> Chain<'r> {
     /// A chain that starts at `shape`; names of its layers begin with `prefix`.
-    pub(super) fn new(
-        registry: &'r mut Registry,
-        prefix: impl Into<String>,
-        shape: Shape,
-    ) -> Self {
+    pub(super) fn new(registry: &'r mut Registry, prefix: impl Into<String>, shape: Shape) -> Self {
         Self {
             registry,
             prefix: prefix.into(),
@@ -192,7 +188,10 @@ impl<'r> Chain<'r> {
             )?,
             bias: if bias {
                 let name = format!("{full}.bias");
-                Some(self.registry.parameter(name, &[output], Role::Vector, start)?)
+                Some(
+                    self.registry
+                        .parameter(name, &[output], Role::Vector, start)?,
+                )
             } else {
                 None
             },
@@ -211,7 +210,11 @@ impl<'r> Chain<'r> {
                     width: output,
                 },
             )),
-            _ => self.fail(name, "Linear", "features or a sequence (add `flatten` before it)"),
+            _ => self.fail(
+                name,
+                "Linear",
+                "features or a sequence (add `flatten` before it)",
+            ),
         }
     }
 
@@ -307,7 +310,10 @@ impl<'r> Chain<'r> {
         )?;
         let bias = if bias {
             let name = format!("{full}.bias");
-            Some(self.registry.parameter(name, &[output], Role::Vector, Initial::Zeros)?)
+            Some(
+                self.registry
+                    .parameter(name, &[output], Role::Vector, Initial::Zeros)?,
+            )
         } else {
             None
         };

@@ -5,7 +5,8 @@ use burn::tensor::ops::{AvgPoolOptions, ConvOptions, MaxPoolOptions};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
 use super::layer::{
-    Attention, BatchNorm, Columns, Conv2d, Dropout, Layer, Linear, NamedLayer, Norm, Residual};
+    Attention, BatchNorm, Columns, Conv2d, Dropout, Layer, Linear, NamedLayer, Norm, Residual,
+};
 use super::network::{Network, OutputKind};
 use super::parameter::ParameterId;
 use super::parameters::{Buffers, Parameters};
@@ -151,7 +152,12 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn new(parameters: &'a Parameters, buffers: &'a Buffers, mode: Mode, check: bool) -> Self {
+    pub(super) fn new(
+        parameters: &'a Parameters,
+        buffers: &'a Buffers,
+        mode: Mode,
+        check: bool,
+    ) -> Self {
         let device = parameters.device();
         Self {
             parameters,
@@ -189,7 +195,9 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn run_all(&mut self, layers: &[NamedLayer], value: Value) -> Value {
-        layers.iter().fold(value, |value, layer| self.run(layer, value))
+        layers
+            .iter()
+            .fold(value, |value, layer| self.run(layer, value))
     }
 
     fn run(&mut self, named: &NamedLayer, x: Value) -> Value {
@@ -204,13 +212,15 @@ impl<'a> Pass<'a> {
             Layer::Dropout(dropout) => self.dropout(dropout, x),
             Layer::MaxPool2d(pool) => {
                 let side = |n: usize| [n, n];
-                let options = MaxPoolOptions::new(side(pool.kernel), side(pool.stride))
+                let options = MaxPoolOptions::new(side(pool.kernel))
+                    .with_stride(side(pool.stride))
                     .with_padding(side(pool.padding));
                 Value::Map(max_pool2d(x.map(), options))
             }
             Layer::AvgPool2d(pool) => {
                 let side = |n: usize| [n, n];
-                let options = AvgPoolOptions::new(side(pool.kernel), side(pool.stride))
+                let options = AvgPoolOptions::new(side(pool.kernel))
+                    .with_stride(side(pool.stride))
                     .with_padding(side(pool.padding))
                     .with_count_include_pad(false);
                 Value::Map(avg_pool2d(x.map(), options))
@@ -297,7 +307,8 @@ impl<'a> Pass<'a> {
         let drop = |weights| self.drop(&layer.dropout, weights);
         let context = ops::causal_attention(query, key, value, drop).swap_dims(1, 2);
         let joined = context.reshape([n * length, layer.heads * layer.head_width]);
-        self.linear(&layer.output, joined).reshape([n, length, width])
+        self.linear(&layer.output, joined)
+            .reshape([n, length, width])
     }
 
     fn layer_norm(&self, norm: &Norm, x: Tensor<2>) -> Tensor<2> {
@@ -307,7 +318,10 @@ impl<'a> Pass<'a> {
 
     fn batch_norm(&mut self, norm: &BatchNorm, x: Value) -> Value {
         let (gain, bias) = (self.vector(norm.gain), self.vector(norm.bias));
-        let running = (self.buffers.part(&norm.mean), self.buffers.part(&norm.variance));
+        let running = (
+            self.buffers.part(&norm.mean),
+            self.buffers.part(&norm.variance),
+        );
         match (self.mode, running) {
             (Mode::Evaluate, (Some(mean), Some(variance))) => {
                 x.channels(|x| ops::batch_norm_evaluate(x, gain, bias, mean, variance))

@@ -11,7 +11,10 @@ const CHUNK: usize = 1 << 14;
 
 /// Fills `values` with the initial values of a parameter, row-major. They do not depend on other
 /// parameters, the order of the layers, threads or the device.
-#[expect(clippy::cast_possible_truncation, reason = "parameters are 32-bit floats")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "parameters are 32-bit floats"
+)]
 pub(super) fn fill(spec: &ParameterSpec, seed: u64, values: &mut [f32]) {
     let draw: &(dyn Fn(&mut Stream) -> [f64; 2] + Sync) = match spec.initial {
         Initial::Zeros => return values.fill(0.0),
@@ -23,12 +26,15 @@ pub(super) fn fill(spec: &ParameterSpec, seed: u64, values: &mut [f32]) {
         Initial::Normal { std } => &move |stream| stream.normal_pair().map(|value| value * std),
     };
     let place = name_hash(&spec.name);
-    values.par_chunks_mut(CHUNK).enumerate().for_each(|(index, chunk)| {
-        let mut stream = Stream::new(seed, Purpose::Initial, place, index as u64);
-        for pair in chunk.chunks_mut(2) {
-            for (value, drawn) in pair.iter_mut().zip(draw(&mut stream)) {
-                *value = drawn as f32;
+    values
+        .par_chunks_mut(CHUNK)
+        .enumerate()
+        .for_each(|(index, chunk)| {
+            let mut stream = Stream::new(seed, Purpose::Initial, place, index as u64);
+            for pair in chunk.chunks_mut(2) {
+                for (value, drawn) in pair.iter_mut().zip(draw(&mut stream)) {
+                    *value = drawn as f32;
+                }
             }
-        }
-    });
+        });
 }

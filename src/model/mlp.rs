@@ -19,8 +19,14 @@ pub(super) fn mlp(
     };
     for (index, &width) in config.hidden.iter().enumerate() {
         let role = if index == 0 { Role::Edge } else { Role::Hidden };
-        let mut hidden = |part: &str| format!("hidden.{index}.{part}");
-        chain.linear(&hidden("linear"), size(width), true, LinearInitial::Uniform, role)?;
+        let hidden = |part: &str| format!("hidden.{index}.{part}");
+        chain.linear(
+            &hidden("linear"),
+            size(width),
+            true,
+            LinearInitial::Uniform,
+            role,
+        )?;
         match config.norm {
             Norm::None => {}
             Norm::Batch => drop(chain.batch_norm(&hidden("norm"), Initial::Ones)?),

@@ -237,7 +237,9 @@ fn collect(
         };
         if tensor.shape != shape {
             let has = &tensor.shape;
-            problems.push(format!("{name} has shape {has:?}, the model needs {shape:?}"));
+            problems.push(format!(
+                "{name} has shape {has:?}, the model needs {shape:?}"
+            ));
         } else if tensor.dtype != DType::F32 {
             let has = tensor.dtype;
             problems.push(format!("{name} has type {has:?}, the model needs F32"));

@@ -123,7 +123,13 @@ pub(super) fn block(
     let mut shortcut = chain.inner(name, input);
     if changed {
         shortcut
-            .conv2d("downsample.0", output, window(1, stride), false, Role::Hidden)?
+            .conv2d(
+                "downsample.0",
+                output,
+                window(1, stride),
+                false,
+                Role::Hidden,
+            )?
             .batch_norm("downsample.1", Initial::Ones)?;
     }
     let residual = Residual {

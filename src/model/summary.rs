@@ -171,7 +171,11 @@ fn kept(layers: &[NamedLayer]) -> u64 {
             Layer::Residual(residual) => sum(&[
                 kept(&residual.branch),
                 kept(&residual.shortcut),
-                if residual.activation.is_some() { output } else { 0 },
+                if residual.activation.is_some() {
+                    output
+                } else {
+                    0
+                },
             ]),
             Layer::Attention(attention) => {
                 let length = match named.output {
@@ -279,7 +283,12 @@ pub fn layer_table(layers: &[LayerSummary]) -> String {
         cells.push([layer.name.clone(), kind, output.join(" x "), parameters]);
     }
     let total = layers.iter().map(|layer| layer.parameters).sum();
-    let total_row = ["total".to_owned(), String::new(), String::new(), thousands(total)];
+    let total_row = [
+        "total".to_owned(),
+        String::new(),
+        String::new(),
+        thousands(total),
+    ];
     cells.push(total_row);
     let mut widths = [0; 4];
     for row in &cells {

@@ -92,10 +92,14 @@ fn mismatch(width: usize, sizes: &BlockSizes) -> Option<String> {
     if heads == 0 || width % heads != 0 {
         Some(format!("width {width} is not a multiple of {heads} heads"))
     } else if kv_heads == 0 || heads % kv_heads != 0 {
-        Some(format!("{heads} heads are not a multiple of {kv_heads} kv_heads"))
+        Some(format!(
+            "{heads} heads are not a multiple of {kv_heads} kv_heads"
+        ))
     } else if sizes.rope_base.is_some() && !(width / heads).is_multiple_of(2) {
         let head = width / heads;
-        Some(format!("rotary positions need an even head width, not {head}"))
+        Some(format!(
+            "rotary positions need an even head width, not {head}"
+        ))
     } else {
         None
     }
@@ -106,11 +110,7 @@ fn residual_std(sizes: &BlockSizes) -> f64 {
     INITIAL_STD / (2.0 * f64::from(blocks)).sqrt()
 }
 
-fn attention(
-    chain: &mut Chain<'_>,
-    width: usize,
-    sizes: &BlockSizes,
-) -> Result<(), ModelError> {
+fn attention(chain: &mut Chain<'_>, width: usize, sizes: &BlockSizes) -> Result<(), ModelError> {
     let name = "self_attn";
     let shape = chain.shape();
     let head_width = width / sizes.heads;
@@ -140,11 +140,7 @@ fn attention(
     Ok(())
 }
 
-fn feed_forward(
-    chain: &mut Chain<'_>,
-    width: usize,
-    sizes: &BlockSizes,
-) -> Result<(), ModelError> {
+fn feed_forward(chain: &mut Chain<'_>, width: usize, sizes: &BlockSizes) -> Result<(), ModelError> {
     let name = "mlp";
     let shape = chain.shape();
     let hidden = sizes.feed_forward;
@@ -164,7 +160,11 @@ fn feed_forward(
     };
     let up = linear("up_proj", width, hidden, INITIAL_STD)?;
     let down = linear("down_proj", hidden, width, residual_std(sizes))?;
-    chain.push(name, Layer::FeedForward(FeedForward { gate, up, down }), shape)?;
+    chain.push(
+        name,
+        Layer::FeedForward(FeedForward { gate, up, down }),
+        shape,
+    )?;
     Ok(())
 }
 

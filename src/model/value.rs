@@ -28,7 +28,7 @@ impl Value {
             Value::Map(x) => x.flatten(1, 3),
             Value::Ids(x) => x.float(),
             Value::Row(numeric, categorical) => {
-                let parts = [numeric, categorical.map(Tensor::float)];
+                let parts = [numeric, categorical.map(|ids| ids.float())];
                 Tensor::cat(parts.into_iter().flatten().collect(), 1)
             }
         }

@@ -38,7 +38,8 @@ fn causal_mask([n, heads, length]: [usize; 3], device: &Device) -> Tensor<4, Boo
         .flat_map(|row| (0..length).map(move |column| column > row))
         .collect();
     let mask = TensorData::new(values, [1, 1, length, length]);
-    Tensor::from_data(mask, device).expand([n, heads, length, length])
+    let mask = Tensor::<4, Bool>::from_data(mask, device);
+    mask.expand([n, heads, length, length])
 }
 
 /// Each head `groups` times in a row.

@@ -44,8 +44,10 @@ fn set_threads(threads: u32) -> Result<(), Fault> {
         count => count,
     };
     if count > THREADS_MAX {
-        return Err(Fault::usage(format!("{count} compute threads are too many"))
-            .advise(format!("set `resources.threads` to at most {THREADS_MAX}")));
+        return Err(
+            Fault::usage(format!("{count} compute threads are too many"))
+                .advise(format!("set `resources.threads` to at most {THREADS_MAX}")),
+        );
     }
     // An error means that the pool exists already.
     let _ = ThreadPoolBuilder::new()
@@ -69,7 +71,9 @@ fn usable_cuda() -> Result<Device, Fault> {
     let probe = device.clone();
     match quietly(move || {
         let ones = Tensor::<1>::ones([2], &probe);
-        ones.sum().try_into_scalar::<f32>().map_err(|error| format!("{error:?}"))
+        ones.sum()
+            .try_into_scalar::<f32>()
+            .map_err(|error| format!("{error:?}"))
     }) {
         Ok(sum) if (sum - 2.0).abs() < f32::EPSILON => Ok(device),
         Ok(sum) => Err(broken(&format!("1 + 1 gave {sum}"))),
@@ -104,26 +108,23 @@ fn quietly<T: Send + 'static>(
 
 #[cfg(not(feature = "cuda"))]
 fn usable_cuda() -> Result<Device, Fault> {
-    Err(
-        Fault::machine("this program was built without CUDA").advise(
-            "set `resources.backend` to \"auto\" or \"flex\", or build with feature `cuda`",
-        ),
-    )
+    Err(Fault::machine("this program was built without CUDA")
+        .advise("set `resources.backend` to \"auto\" or \"flex\", or build with feature `cuda`"))
 }
 
 #[cfg(feature = "tch")]
-#[expect(deprecated, reason = "burn deprecates libtorch; it stays an option for those who have it")]
+#[expect(
+    deprecated,
+    reason = "burn deprecates libtorch; it stays an option for those who have it"
+)]
 fn libtorch() -> Result<Device, Fault> {
     Ok(Device::libtorch())
 }
 
 #[cfg(not(feature = "tch"))]
 fn libtorch() -> Result<Device, Fault> {
-    Err(
-        Fault::machine("this program was built without libtorch").advise(
-            "set `resources.backend` to \"auto\" or \"flex\", or build with feature `tch`",
-        ),
-    )
+    Err(Fault::machine("this program was built without libtorch")
+        .advise("set `resources.backend` to \"auto\" or \"flex\", or build with feature `tch`"))
 }
 
 #[cfg(test)]
@@ -136,19 +137,30 @@ mod tests {
         assert!(open(Backend::Auto, 2).is_ok());
         let device = open(Backend::Flex, 0).unwrap();
         assert!(!device.is_autodiff());
-        assert!(describe(&device).starts_with("cpu (flex, "), "{}", describe(&device));
+        assert!(
+            describe(&device).starts_with("cpu (flex, "),
+            "{}",
+            describe(&device)
+        );
     }
 
     #[test]
     fn too_many_threads_are_refused() {
-        assert_eq!(open(Backend::Flex, u32::MAX).unwrap_err().class, FaultClass::Usage);
+        assert_eq!(
+            open(Backend::Flex, u32::MAX).unwrap_err().class,
+            FaultClass::Usage
+        );
     }
 
     #[test]
     fn missing_devices_are_faults_of_the_machine() {
         if let Err(fault) = open(Backend::Cuda, 1) {
             assert_eq!(fault.class, FaultClass::Machine);
-            assert!(fault.advice.contains("resources.backend"), "{}", fault.advice);
+            assert!(
+                fault.advice.contains("resources.backend"),
+                "{}",
+                fault.advice
+            );
         }
         if cfg!(not(feature = "tch")) {
             let fault = open(Backend::Tch, 1).unwrap_err();

@@ -102,13 +102,26 @@ mod tests {
 
     #[test]
     fn norm_is_that_of_a_plain_sum() {
-        for length in [0usize, 1, 15, 16, 17, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5] {
+        for length in [
+            0usize,
+            1,
+            15,
+            16,
+            17,
+            CHUNK - 1,
+            CHUNK,
+            CHUNK + 1,
+            3 * CHUNK + 5,
+        ] {
             let values: Vec<f32> = (0..length)
                 .map(|i| (f32::from(u16::try_from(i % 1000).unwrap()) - 400.0) / 37.0)
                 .collect();
             let expected: f64 = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
             let got = squared_norm_of(&values);
-            assert!((got - expected).abs() <= 1e-12 * expected.max(1.0), "{length}");
+            assert!(
+                (got - expected).abs() <= 1e-12 * expected.max(1.0),
+                "{length}"
+            );
             if length > 0 {
                 let tensor = upload(values, &Device::flex());
                 assert!(is_host(&tensor.device()));
@@ -135,7 +148,11 @@ mod tests {
         let device = Device::flex();
         let whole: Vec<f32> = (0..10u8).map(f32::from).collect();
         let tensor = upload(whole.clone(), &device);
-        let joined = join(vec![part(&tensor, 0..3), part(&tensor, 3..4), part(&tensor, 4..10)]);
+        let joined = join(vec![
+            part(&tensor, 0..3),
+            part(&tensor, 3..4),
+            part(&tensor, 4..10),
+        ]);
         assert_eq!(download(joined).unwrap(), whole);
     }
 }

@@ -7,7 +7,11 @@ use crate::model::{Initial, ModelError, Shape, layer_table, memory_table};
 use crate::run::{Fault, FaultClass};
 
 fn names(network: &Network) -> Vec<&str> {
-    network.parameters().iter().map(|p| p.name.as_str()).collect()
+    network
+        .parameters()
+        .iter()
+        .map(|p| p.name.as_str())
+        .collect()
 }
 
 #[test]
@@ -19,12 +23,19 @@ fn known_models_have_their_known_sizes() {
     // 269,722 of the paper's parameter-free shortcuts, and two 1x1 projections with their norms.
     let projections = 16 * 32 + 2 * 32 + 32 * 64 + 2 * 64;
     let resnet20 = resnet(20, Stem::Cifar, 0);
-    assert_eq!(count(&resnet20, &cifar, &classes(10)), 269_722 + projections);
+    assert_eq!(
+        count(&resnet20, &cifar, &classes(10)),
+        269_722 + projections
+    );
     // torchvision's numbers.
     let imagenet = image(3, 224);
     for (depth, size) in [(18, 11_689_512), (34, 21_797_672), (50, 25_557_032)] {
         let model = resnet(depth, Stem::Imagenet, 0);
-        assert_eq!(count(&model, &imagenet, &classes(1000)), size, "resnet {depth}");
+        assert_eq!(
+            count(&model, &imagenet, &classes(1000)),
+            size,
+            "resnet {depth}"
+        );
     }
     let gpt2 = Model::Gpt(Gpt {
         layers: 12,
@@ -118,7 +129,12 @@ fn the_flat_vector_has_decaying_parameters_first() {
         for spec in network.parameters() {
             assert_eq!(spec.range.len(), spec.shape.iter().product::<usize>());
             assert_eq!(spec.decay, spec.shape.len() > 1, "{}", spec.name);
-            assert_eq!(spec.decay, spec.range.end <= network.decay_count(), "{}", spec.name);
+            assert_eq!(
+                spec.decay,
+                spec.range.end <= network.decay_count(),
+                "{}",
+                spec.name
+            );
             for index in spec.range.clone() {
                 covered[index] += 1;
             }
@@ -136,7 +152,10 @@ fn the_flat_vector_has_decaying_parameters_first() {
 #[test]
 fn muon_takes_hidden_matrices_only() {
     let hidden = |network: &Network| -> Vec<String> {
-        let specs = network.parameters().iter().filter(|spec| spec.hidden_matrix);
+        let specs = network
+            .parameters()
+            .iter()
+            .filter(|spec| spec.hidden_matrix);
         specs.map(|spec| spec.name.clone()).collect()
     };
     let network = expand(&mlp(&[8, 4], Norm::None, 0.0), &table(), &classes(2));
@@ -180,7 +199,12 @@ fn shape_mistakes_name_the_layer() {
     };
     for (layers, input, target, expected) in [
         (
-            vec![conv(4, 3, 2, 0), conv(4, 2, 2, 0), LayerConfig::BatchNorm, conv(8, 5, 1, 0)],
+            vec![
+                conv(4, 3, 2, 0),
+                conv(4, 2, 2, 0),
+                LayerConfig::BatchNorm,
+                conv(8, 5, 1, 0),
+            ],
             image(1, 17),
             classes(2),
             "layers.3 (Conv2d): kernel 5 is larger than its 4x4 input",
@@ -291,17 +315,67 @@ fn models_that_do_not_fit_their_data_are_refused() {
         Model::Gpt(config)
     };
     for (model, input, target, expected) in [
-        (mlp(&[4], Norm::None, 0.0), ids.clone(), next.clone(), "an mlp takes rows"),
-        (resnet(20, Stem::Cifar, 0), table(), classes(2), "a resnet takes images"),
-        (resnet(21, Stem::Cifar, 0), image(3, 8), classes(2), "depth of 6n + 2, not 21"),
-        (resnet(2, Stem::Cifar, 0), image(3, 8), classes(2), "depth of 6n + 2, not 2"),
-        (resnet(20, Stem::Imagenet, 0), image(3, 64), classes(2), "no resnet with depth 20"),
+        (
+            mlp(&[4], Norm::None, 0.0),
+            ids.clone(),
+            next.clone(),
+            "an mlp takes rows",
+        ),
+        (
+            resnet(20, Stem::Cifar, 0),
+            table(),
+            classes(2),
+            "a resnet takes images",
+        ),
+        (
+            resnet(21, Stem::Cifar, 0),
+            image(3, 8),
+            classes(2),
+            "depth of 6n + 2, not 21",
+        ),
+        (
+            resnet(2, Stem::Cifar, 0),
+            image(3, 8),
+            classes(2),
+            "depth of 6n + 2, not 2",
+        ),
+        (
+            resnet(20, Stem::Imagenet, 0),
+            image(3, 64),
+            classes(2),
+            "no resnet with depth 20",
+        ),
         (gpt(&|_| ()), image(3, 8), classes(2), "a gpt takes tokens"),
-        (gpt(&|c| c.heads = 5), ids.clone(), next.clone(), "not a multiple of 5 heads"),
-        (gpt(&|c| c.kv_heads = 3), ids.clone(), next.clone(), "not a multiple of 3 kv_heads"),
-        (gpt(&|c| c.norm = Norm::Batch), ids.clone(), next.clone(), "`layer` or `rms`"),
-        (gpt(&|c| c.layers = 20_000), ids.clone(), next.clone(), "more than 10000 layers"),
-        (gpt(&|c| c.width = u32::MAX - 3), ids.clone(), next.clone(), "parameters"),
+        (
+            gpt(&|c| c.heads = 5),
+            ids.clone(),
+            next.clone(),
+            "not a multiple of 5 heads",
+        ),
+        (
+            gpt(&|c| c.kv_heads = 3),
+            ids.clone(),
+            next.clone(),
+            "not a multiple of 3 kv_heads",
+        ),
+        (
+            gpt(&|c| c.norm = Norm::Batch),
+            ids.clone(),
+            next.clone(),
+            "`layer` or `rms`",
+        ),
+        (
+            gpt(&|c| c.layers = 20_000),
+            ids.clone(),
+            next.clone(),
+            "more than 10000 layers",
+        ),
+        (
+            gpt(&|c| c.width = u32::MAX - 3),
+            ids.clone(),
+            next.clone(),
+            "parameters",
+        ),
         (
             gpt(&|c| {
                 c.width = 12;
@@ -312,18 +386,34 @@ fn models_that_do_not_fit_their_data_are_refused() {
             "even head width, not 3",
         ),
         (list(Vec::new()), table(), classes(2), "no layers"),
-        (mlp(&[4], Norm::None, 0.0), table(), classes(0), "no columns"),
-        (mlp(&[0], Norm::None, 0.0), table(), classes(2), "its output would be 0 features"),
+        (
+            mlp(&[4], Norm::None, 0.0),
+            table(),
+            classes(0),
+            "no columns",
+        ),
+        (
+            mlp(&[0], Norm::None, 0.0),
+            table(),
+            classes(2),
+            "its output would be 0 features",
+        ),
     ] {
         let error = Network::expand(&model, &input, &target).unwrap_err();
-        assert!(error.to_string().contains(expected), "{error} has no {expected:?}");
+        assert!(
+            error.to_string().contains(expected),
+            "{error} has no {expected:?}"
+        );
         assert_eq!(Fault::from(error).class, FaultClass::Usage);
     }
 }
 
 #[test]
 fn regressions_give_one_number() {
-    let target = TargetShape::Value { mean: 0.0, std: 1.0 };
+    let target = TargetShape::Value {
+        mean: 0.0,
+        std: 1.0,
+    };
     let network = expand(&mlp(&[4], Norm::None, 0.0), &table(), &target);
     assert_eq!(network.layers().last().unwrap().output, Shape::Features(1));
 }
@@ -342,14 +432,27 @@ fn initial_values_have_the_deviations_of_their_sources() {
     };
     assert_eq!(std(initial("model.layers.0.self_attn.q_proj.weight")), 0.02);
     let residual = std(initial("model.layers.1.mlp.down_proj.weight"));
-    assert!((residual - 0.01).abs() < 1e-12, "0.02 / sqrt(2 x 2 layers), not {residual}");
+    assert!(
+        (residual - 0.01).abs() < 1e-12,
+        "0.02 / sqrt(2 x 2 layers), not {residual}"
+    );
     let network = expand(&resnet(8, Stem::Cifar, 0), &image(1, 28), &classes(10));
-    let zero = network.parameters().iter().filter(|spec| spec.initial == Initial::Zeros);
+    let zero = network
+        .parameters()
+        .iter()
+        .filter(|spec| spec.initial == Initial::Zeros);
     let gains: Vec<&str> = zero
         .map(|spec| spec.name.as_str())
         .filter(|name| name.ends_with("weight"))
         .collect();
-    assert_eq!(gains, ["layer1.0.bn2.weight", "layer2.0.bn2.weight", "layer3.0.bn2.weight"]);
+    assert_eq!(
+        gains,
+        [
+            "layer1.0.bn2.weight",
+            "layer2.0.bn2.weight",
+            "layer3.0.bn2.weight"
+        ]
+    );
 }
 
 #[test]
@@ -358,7 +461,10 @@ fn tables_show_layers_and_memory() {
     let table = layer_table(&network.summary());
     let lines: Vec<&str> = table.lines().collect();
     assert!(lines[0].starts_with("layer") && lines[0].ends_with("parameters"));
-    assert!(lines[2].contains("Linear(7 -> 1000)") && lines[2].ends_with("8,000"), "{table}");
+    assert!(
+        lines[2].contains("Linear(7 -> 1000)") && lines[2].ends_with("8,000"),
+        "{table}"
+    );
     assert!(lines.last().unwrap().starts_with("total"), "{table}");
     assert!(lines.last().unwrap().ends_with("10,019"), "{table}");
     let optimizer = crate::config::Optimizer::Adamw {

@@ -118,7 +118,11 @@ pub(super) fn batch(input: &InputShape, n: usize, seed: u64) -> Input {
                     let column = |(column, &size): (usize, &usize)| {
                         i32::try_from((row + column) % size).unwrap()
                     };
-                    categories.iter().enumerate().map(column).collect::<Vec<_>>()
+                    categories
+                        .iter()
+                        .enumerate()
+                        .map(column)
+                        .collect::<Vec<_>>()
                 })
                 .collect(),
         },

@@ -42,9 +42,18 @@ fn zoo() -> Vec<(&'static str, Network)> {
     dropped.dropout = 0.2;
     dropped.norm = Norm::Rms;
     vec![
-        ("mlp", expand(&mlp(&[8, 6], Norm::None, 0.0), &table(), &classes(3))),
-        ("mlp with norm", expand(&mlp(&[8], Norm::Batch, 0.3), &image(1, 4), &classes(3))),
-        ("resnet", expand(&resnet(8, Stem::Cifar, 4), &image(2, 8), &classes(3))),
+        (
+            "mlp",
+            expand(&mlp(&[8, 6], Norm::None, 0.0), &table(), &classes(3)),
+        ),
+        (
+            "mlp with norm",
+            expand(&mlp(&[8], Norm::Batch, 0.3), &image(1, 4), &classes(3)),
+        ),
+        (
+            "resnet",
+            expand(&resnet(8, Stem::Cifar, 4), &image(2, 8), &classes(3)),
+        ),
         ("bottleneck", {
             let model = Model::Resnet(Resnet {
                 depth: 11,
@@ -56,7 +65,10 @@ fn zoo() -> Vec<(&'static str, Network)> {
             expand(&model, &image(2, 8), &classes(3))
         }),
         ("gpt", expand(&Model::Gpt(gpt()), &ids, &next)),
-        ("gpt with dropout", expand(&Model::Gpt(dropped), &ids, &next)),
+        (
+            "gpt with dropout",
+            expand(&Model::Gpt(dropped), &ids, &next),
+        ),
         ("llama", expand(&Model::Gpt(llama()), &ids, &next)),
         ("free", expand(&list(free), &image(1, 9), &classes(3))),
     ]
@@ -112,12 +124,18 @@ fn gradients_are_slopes() {
             };
             let slope = (along(1.0) - along(-1.0)) / (2.0 * f64::from(step));
             let error = (slope - squared).abs() / squared.max(1e-2);
-            assert!(error < 0.05, "{name}: {}: slope {slope}, gradient {squared}", spec.name);
+            assert!(
+                error < 0.05,
+                "{name}: {}: slope {slope}, gradient {squared}",
+                spec.name
+            );
         }
         // A parameter that never gets a gradient would be a layer that is not connected. The first
         // key bias of attention has none by its mathematics.
         let silent = network.parameters().iter().filter(|spec| {
-            gradient[spec.range.clone()].iter().all(|&value| value == 0.0)
+            gradient[spec.range.clone()]
+                .iter()
+                .all(|&value| value == 0.0)
         });
         let silent: Vec<&str> = silent.map(|spec| spec.name.as_str()).collect();
         assert!(silent.is_empty(), "{name}: {silent:?}");
@@ -149,8 +167,14 @@ fn bits_do_not_depend_on_threads_or_other_random_use() {
         let _ = Tensor::<1>::random([64], burn::tensor::Distribution::Default, &device);
         assert_eq!(bits(&network, 1), first, "{name}");
         for threads in [1, 2, 4] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            assert!(pool.install(|| bits(&network, 1)) == first, "{name}, {threads} threads");
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap();
+            assert!(
+                pool.install(|| bits(&network, 1)) == first,
+                "{name}, {threads} threads"
+            );
         }
         let drops = format!("{:?}", network.layers()).contains("Dropout { p: 0.");
         let has_dropout = drops && !format!("{:?}", network.layers()).contains("p: 0.0");
@@ -177,7 +201,10 @@ fn large_layers_do_not_depend_on_threads() {
     };
     let first = run();
     for threads in [1, 2, 3] {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
         assert!(pool.install(run) == first, "{threads} threads");
     }
 }
@@ -213,7 +240,10 @@ fn a_sample_is_evaluated_alone_as_among_others() {
         // The first sample of a batch made by the same seed is the same.
         let first = evaluate(&first_of(&batch(network.input(), 3, 2), 3));
         for (a, b) in first.iter().zip(&all) {
-            assert!((a - b).abs() <= 1e-4 * a.abs().max(1.0), "{name}: {a} and {b}");
+            assert!(
+                (a - b).abs() <= 1e-4 * a.abs().max(1.0),
+                "{name}: {a} and {b}"
+            );
         }
     }
 }
@@ -273,17 +303,30 @@ fn the_layer_that_went_wrong_is_named() {
             "layer2.0.conv2.weight",
             "layer2.0.conv2",
         ),
-        (mlp(&[4, 4], Norm::None, 0.0), table(), classes(3), "output.bias", "output"),
+        (
+            mlp(&[4, 4], Norm::None, 0.0),
+            table(),
+            classes(3),
+            "output.bias",
+            "output",
+        ),
     ] {
         let network = expand(&model, &input, &target);
         let buffers = Buffers::initial(&network, &Device::flex());
         let healthy = moved(&network);
         let input = batch(&input, 2, 2);
         for mode in [TRAIN, Mode::Evaluate] {
-            assert_eq!(network.first_non_finite(&healthy, &buffers, &input, mode), None);
+            assert_eq!(
+                network.first_non_finite(&healthy, &buffers, &input, mode),
+                None
+            );
         }
         let mut values = ops::download(healthy.flat()).unwrap();
-        let spec = network.parameters().iter().find(|spec| spec.name == parameter).unwrap();
+        let spec = network
+            .parameters()
+            .iter()
+            .find(|spec| spec.name == parameter)
+            .unwrap();
         values[spec.range.start] = f32::NAN;
         let broken = Parameters::from_flat(&network, ops::upload(values, &Device::flex()));
         let found = network.first_non_finite(&broken, &buffers, &input, TRAIN);

@@ -4,13 +4,13 @@ use burn::tensor::{Device, Tensor, TensorData};
 use serde_json::Value as Json;
 
 use crate::config::Activation;
+use crate::data::InputShape;
 use crate::model::chain::{Chain, LinearInitial, Window};
 use crate::model::forward::Pass;
 use crate::model::network::OutputKind;
 use crate::model::parameter::{Initial, Registry, Role};
 use crate::model::value::Value;
 use crate::model::{Buffers, Mode, ModelError, Network, Parameters, Shape};
-use crate::data::InputShape;
 use crate::ops;
 
 const NORMS: &str = include_str!("../../../tests/fixtures/torch/norms.json");
@@ -33,13 +33,21 @@ fn numbers(json: &Json) -> Vec<f64> {
 }
 
 fn floats(json: &Json) -> Vec<f32> {
-    #[expect(clippy::cast_possible_truncation, reason = "the file holds 32-bit values")]
-    numbers(json).into_iter().map(|value| value as f32).collect()
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the file holds 32-bit values"
+    )]
+    numbers(json)
+        .into_iter()
+        .map(|value| value as f32)
+        .collect()
 }
 
 fn dims(json: &Json) -> Vec<usize> {
     let list = json["shape"].as_array().unwrap();
-    let sizes = list.iter().map(|size| usize::try_from(size.as_u64().unwrap()).unwrap());
+    let sizes = list
+        .iter()
+        .map(|size| usize::try_from(size.as_u64().unwrap()).unwrap());
     sizes.collect()
 }
 
@@ -170,12 +178,22 @@ fn check_layer(
     let upstream = TensorData::new(floats(&case["upstream"]), [n, width]);
     let upstream = Tensor::<2>::from_data(upstream, &Device::flex());
     let gradients = (output * upstream).sum().backward();
-    close(name, "gradient of the input", input.gradient(&gradients), &expected["gradient_input"]);
+    close(
+        name,
+        "gradient of the input",
+        input.gradient(&gradients),
+        &expected["gradient_input"],
+    );
     let flat = parameters.gradient(&network, gradients);
     for spec in network.parameters() {
         let part = spec.name.rsplit('.').next().unwrap();
         let gradient = ops::part(&flat, spec.range.clone());
-        close(name, &spec.name, gradient, &expected[format!("gradient_{part}").as_str()]);
+        close(
+            name,
+            &spec.name,
+            gradient,
+            &expected[format!("gradient_{part}").as_str()],
+        );
     }
     (network, parameters)
 }
@@ -287,7 +305,12 @@ fn attention() {
         let gradients = (output * upstream).sum().backward();
         for (part, tensor) in [("query", query), ("key", key), ("value", value)] {
             let gradient = tensor.grad(&gradients).unwrap();
-            close(name, part, gradient, &expected[format!("gradient_{part}").as_str()]);
+            close(
+                name,
+                part,
+                gradient,
+                &expected[format!("gradient_{part}").as_str()],
+            );
         }
     }
 }
@@ -306,6 +329,11 @@ fn rotary_positions() {
         let upstream = Tensor::<4>::from_data(upstream, &Device::flex());
         let gradients = (output * upstream).sum().backward();
         let gradient = x.grad(&gradients).unwrap();
-        close(name, "gradient", gradient, &case["float64"]["gradient_input"]);
+        close(
+            name,
+            "gradient",
+            gradient,
+            &case["float64"]["gradient_input"],
+        );
     }
 }

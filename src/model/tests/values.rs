@@ -11,7 +11,11 @@ use crate::run::{Fault, FaultClass};
 fn values_of(network: &Network, seed: u64, name: &str) -> Vec<f32> {
     let parameters = Parameters::initial(network, seed, &Device::flex());
     let values = ops::download(parameters.flat()).unwrap();
-    let spec = network.parameters().iter().find(|spec| spec.name == name).unwrap();
+    let spec = network
+        .parameters()
+        .iter()
+        .find(|spec| spec.name == name)
+        .unwrap();
     values[spec.range.clone()].to_vec()
 }
 
@@ -27,7 +31,10 @@ fn initial_values_depend_on_seed_and_name_alone() {
         values_of(&large, 1, "hidden.2.linear.bias")[..4]
     );
     for threads in [1, 2, 4] {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
         let again = pool.install(|| values_of(&large, 1, name));
         assert_eq!(again, values_of(&large, 1, name));
     }
@@ -41,15 +48,29 @@ fn initial_values_have_the_spread_they_should() {
     assert!(weight.iter().all(|value| value.abs() <= bound));
     let mean_square = ops::squared_norm_of(&weight) / 160_000.0;
     let expected = f64::from(bound) * f64::from(bound) / 3.0;
-    assert!((mean_square / expected - 1.0).abs() < 0.02, "{mean_square} {expected}");
-    assert!(values_of(&network, 1, "hidden.0.norm.weight").iter().all(|&v| v == 1.0));
-    assert!(values_of(&network, 1, "hidden.0.norm.bias").iter().all(|&v| v == 0.0));
+    assert!(
+        (mean_square / expected - 1.0).abs() < 0.02,
+        "{mean_square} {expected}"
+    );
+    assert!(
+        values_of(&network, 1, "hidden.0.norm.weight")
+            .iter()
+            .all(|&v| v == 1.0)
+    );
+    assert!(
+        values_of(&network, 1, "hidden.0.norm.bias")
+            .iter()
+            .all(|&v| v == 0.0)
+    );
 
     let network = expand(&resnet(20, Stem::Cifar, 64), &image(3, 8), &classes(2));
     let kernel = values_of(&network, 1, "layer3.1.conv1.weight");
     let mean_square = ops::squared_norm_of(&kernel) / (256.0 * 256.0 * 9.0);
     let expected = 2.0 / (9.0 * 256.0);
-    assert!((mean_square / expected - 1.0).abs() < 0.02, "{mean_square} {expected}");
+    assert!(
+        (mean_square / expected - 1.0).abs() < 0.02,
+        "{mean_square} {expected}"
+    );
 }
 
 #[test]
@@ -60,23 +81,43 @@ fn bytes_come_back_bit_for_bit() {
     let buffers = Buffers::initial(&network, &device);
     let mut tensors = parameters.to_bytes(&network).unwrap();
     tensors.extend(buffers.to_bytes(&network).unwrap());
-    assert_eq!(tensors.len(), network.parameters().len() + network.buffers().len());
+    assert_eq!(
+        tensors.len(),
+        network.parameters().len() + network.buffers().len()
+    );
     assert_eq!(tensors[0].name, "conv1.weight");
     assert_eq!(tensors[0].shape, [4, 1, 3, 3]);
     tensors.reverse();
     let again = Parameters::from_bytes(&network, &tensors, &device).unwrap();
-    assert_eq!(again.to_bytes(&network).unwrap(), parameters.to_bytes(&network).unwrap());
+    assert_eq!(
+        again.to_bytes(&network).unwrap(),
+        parameters.to_bytes(&network).unwrap()
+    );
     let again = Buffers::from_bytes(&network, &tensors, &device).unwrap();
-    assert_eq!(again.to_bytes(&network).unwrap(), buffers.to_bytes(&network).unwrap());
+    assert_eq!(
+        again.to_bytes(&network).unwrap(),
+        buffers.to_bytes(&network).unwrap()
+    );
 }
 
 #[test]
 fn wrong_bytes_are_listed_all_at_once() {
     let network = expand(&mlp(&[4], Norm::Batch, 0.0), &image(1, 2), &classes(3));
     let device = Device::flex();
-    let mut tensors = Parameters::initial(&network, 9, &device).to_bytes(&network).unwrap();
-    tensors.extend(Buffers::initial(&network, &device).to_bytes(&network).unwrap());
-    let find = |name: &str| tensors.iter().position(|tensor| tensor.name == name).unwrap();
+    let mut tensors = Parameters::initial(&network, 9, &device)
+        .to_bytes(&network)
+        .unwrap();
+    tensors.extend(
+        Buffers::initial(&network, &device)
+            .to_bytes(&network)
+            .unwrap(),
+    );
+    let find = |name: &str| {
+        tensors
+            .iter()
+            .position(|tensor| tensor.name == name)
+            .unwrap()
+    };
     let (weight, bias) = (find("output.weight"), find("output.bias"));
     let (gain, linear) = (find("hidden.0.norm.weight"), find("hidden.0.linear.bias"));
     tensors[weight].shape = vec![4, 3];
@@ -103,7 +144,11 @@ fn wrong_bytes_are_listed_all_at_once() {
     }
     assert_eq!(Fault::from(error).class, FaultClass::Damaged);
     let error = Buffers::from_bytes(&network, &[], &device).unwrap_err();
-    assert!(error.to_string().contains("hidden.0.norm.running_mean [4] is missing"));
+    assert!(
+        error
+            .to_string()
+            .contains("hidden.0.norm.running_mean [4] is missing")
+    );
 }
 
 #[test]

@@ -7,9 +7,7 @@ use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{
-    Autodiff, AutodiffTensor, Backend, DType, Dispatch, Flex, TensorMetadata, backend_extension,
-};
+use burn::backend::{Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{Shape, Tensor};
 use rayon::prelude::*;
 
@@ -20,7 +18,7 @@ const LANES: usize = 8;
 
 /// Operations of this file, by backend.
 #[backend_extension(Flex, Autodiff)]
-pub trait BatchNormOps: Backend {
+pub(crate) trait BatchNormOps: Backend {
     /// Mean and biased variance of each channel, `[2, channels]`. No gradient.
     fn channel_moments(x: FloatTensor<Self>) -> FloatTensor<Self>;
     /// (x - mean) / sqrt(variance + epsilon) x gain + bias, then max(., 0) if `relu`. The gradient
@@ -141,7 +139,10 @@ fn moments(x: &[f32], sizes: Sizes) -> Vec<f32> {
     let both: Vec<[f32; 2]> = (0..sizes.channels)
         .into_par_iter()
         .map(|channel| {
-            let sum: f64 = sizes.runs(x, channel).map(|run| lanes(run, f64::from)).sum();
+            let sum: f64 = sizes
+                .runs(x, channel)
+                .map(|run| lanes(run, f64::from))
+                .sum();
             let mean = sum / sizes.count();
             let square = |value: f32| {
                 let centred = f64::from(value) - mean;
@@ -165,7 +166,11 @@ fn lanes(run: &[f32], function: impl Fn(f32) -> f64) -> f64 {
             *sum += function(value);
         }
     }
-    let rest: f64 = groups.remainder().iter().map(|&value| function(value)).sum();
+    let rest: f64 = groups
+        .remainder()
+        .iter()
+        .map(|&value| function(value))
+        .sum();
     sums.iter().sum::<f64>() + rest
 }
 
@@ -195,7 +200,9 @@ fn normalize(x: &[f32], channels: &[Channel], sizes: Sizes, relu: bool, output: 
     let sample = sizes.channels * sizes.positions;
     let pairs = output.par_chunks_mut(sample).zip(x.par_chunks(sample));
     pairs.for_each(|(output, x)| {
-        let runs = output.chunks_mut(sizes.positions).zip(x.chunks(sizes.positions));
+        let runs = output
+            .chunks_mut(sizes.positions)
+            .zip(x.chunks(sizes.positions));
         for ((output, x), channel) in runs.zip(channels) {
             if relu {
                 for (y, &x) in output.iter_mut().zip(x) {
@@ -259,19 +266,24 @@ fn normalize_backward(
         .collect();
     let sample = sizes.channels * sizes.positions;
     let inputs = x.par_chunks(sample).zip(gradient.par_chunks(sample));
-    output.par_chunks_mut(sample).zip(inputs).for_each(|(output, (x, gradient))| {
-        let inputs = x.chunks(sizes.positions).zip(gradient.chunks(sizes.positions));
-        let runs = output.chunks_mut(sizes.positions).zip(inputs);
-        for ((output, (x, gradient)), (channel, [slope, shift])) in
-            runs.zip(channels.iter().zip(&factors))
-        {
-            for ((out, &x), &gradient) in output.iter_mut().zip(x).zip(gradient) {
-                let open = !relu || channel.apply(x) > 0.0;
-                let gradient = if open { gradient } else { 0.0 };
-                *out = gradient * channel.scale + ((x - channel.mean) * slope + shift);
+    output
+        .par_chunks_mut(sample)
+        .zip(inputs)
+        .for_each(|(output, (x, gradient))| {
+            let inputs = x
+                .chunks(sizes.positions)
+                .zip(gradient.chunks(sizes.positions));
+            let runs = output.chunks_mut(sizes.positions).zip(inputs);
+            for ((output, (x, gradient)), (channel, [slope, shift])) in
+                runs.zip(channels.iter().zip(&factors))
+            {
+                for ((out, &x), &gradient) in output.iter_mut().zip(x).zip(gradient) {
+                    let open = !relu || channel.apply(x) > 0.0;
+                    let gradient = if open { gradient } else { 0.0 };
+                    *out = gradient * channel.scale + ((x - channel.mean) * slope + shift);
+                }
             }
-        }
-    });
+        });
 }
 
 impl BatchNormOps for Flex {
@@ -339,7 +351,13 @@ fn channels(
 }
 
 /// State of the backward pass: `x`, gain, bias, moments, whether ReLU follows.
-type Saved<B> = (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, bool);
+type Saved<B> = (
+    FloatTensor<B>,
+    FloatTensor<B>,
+    FloatTensor<B>,
+    FloatTensor<B>,
+    bool,
+);
 
 #[derive(Debug)]
 struct NormalizeBackward;
@@ -374,7 +392,7 @@ impl<B: BatchNormOps> Backward<B, 3> for NormalizeBackward {
 
 impl<B: BatchNormOps, C: CheckpointStrategy> BatchNormOps for Autodiff<B, C> {
     fn channel_moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        AutodiffTensor::new(B::channel_moments(x.into_primitive()))
+        FloatTensor::<Self>::new(B::channel_moments(x.into_primitive()))
     }
 
     fn normalize_channels(
@@ -393,7 +411,11 @@ impl<B: BatchNormOps, C: CheckpointStrategy> BatchNormOps for Autodiff<B, C> {
         };
         let state = (x, gain, bias, moments, relu);
         let nodes = [x_node, gain_node, bias_node];
-        match NormalizeBackward.prepare::<C>(nodes).compute_bound().stateful() {
+        match NormalizeBackward
+            .prepare::<C>(nodes)
+            .compute_bound()
+            .stateful()
+        {
             OpsKind::Tracked(prepared) => {
                 let output = run(&state);
                 prepared.finish(state, output)
@@ -419,6 +441,9 @@ impl<B: BatchNormOps, C: CheckpointStrategy> BatchNormOps for Autodiff<B, C> {
             relu,
             gradient.into_primitive(),
         );
-        (AutodiffTensor::new(first), AutodiffTensor::new(second))
+        (
+            FloatTensor::<Self>::new(first),
+            FloatTensor::<Self>::new(second),
+        )
     }
 }
