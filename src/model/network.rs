@@ -70,6 +70,12 @@ impl Network {
         let layers = chain.finish();
         check_end(&layers, output, outputs, input)?;
         let (parameters, buffers, decay_count) = registry.finish();
+        if parameters.is_empty() {
+            return Err(ModelError::model(
+                "none of its layers has anything to train",
+                "add a layer with weights, e.g. `linear`",
+            ));
+        }
         let mut flat_order: Vec<usize> = (0..parameters.len()).collect();
         flat_order.sort_by_key(|&index| parameters[index].range.start);
         Ok(Self {

@@ -114,7 +114,7 @@ fn gradients_are_slopes() {
                 continue;
             }
             #[expect(clippy::cast_possible_truncation, reason = "test data")]
-            let step = (1e-3 / squared.sqrt()) as f32;
+            let step = (3e-4 / squared.sqrt()) as f32;
             let along = |sign: f32| {
                 let direction = ops::upload(direction.clone(), &Device::flex());
                 let there = parameters.flat() + direction * (sign * step);
@@ -125,13 +125,12 @@ fn gradients_are_slopes() {
             let slope = (along(1.0) - along(-1.0)) / (2.0 * f64::from(step));
             let error = (slope - squared).abs() / squared.max(1e-2);
             assert!(
-                error < 0.05,
+                error < 0.1,
                 "{name}: {}: slope {slope}, gradient {squared}",
                 spec.name
             );
         }
-        // A parameter that never gets a gradient would be a layer that is not connected. The first
-        // key bias of attention has none by its mathematics.
+        // A parameter that never gets a gradient would be a layer that is not connected.
         let silent = network.parameters().iter().filter(|spec| {
             gradient[spec.range.clone()]
                 .iter()
@@ -340,4 +339,44 @@ fn the_layer_that_went_wrong_is_named() {
     let buffers = Buffers::initial(&network, &Device::flex());
     let found = network.first_non_finite(&moved(&network), &buffers, &input, TRAIN);
     assert_eq!(found.as_deref(), Some("input"));
+}
+
+/// Milliseconds of forward and backward passes; run with `--ignored --nocapture`.
+#[test]
+#[ignore = "measures"]
+fn step_times() {
+    let (ids, next) = tokens(128, 1024);
+    let big = Gpt {
+        layers: 4,
+        width: 256,
+        heads: 4,
+        kv_heads: 4,
+        ..gpt()
+    };
+    let fashion = || image(1, 28);
+    for (name, network, n) in [
+        ("resnet-8", expand(&resnet(8, Stem::Cifar, 0), &fashion(), &classes(10)), 128),
+        ("resnet-14", expand(&resnet(14, Stem::Cifar, 0), &fashion(), &classes(10)), 128),
+        ("resnet-20 3x32x32", expand(&resnet(20, Stem::Cifar, 0), &image(3, 32), &classes(10)), 128),
+        ("gpt 4x256", expand(&Model::Gpt(big), &ids, &next), 16),
+        ("mlp 2x256", expand(&mlp(&[256, 256], Norm::None, 0.1), &table(), &classes(2)), 512),
+    ] {
+        let input = batch(network.input(), n, 2);
+        let parameters = Parameters::initial(&network, 3, &Device::flex());
+        let buffers = Buffers::initial(&network, &Device::flex());
+        let (mut forward, mut backward) = (f64::MAX, f64::MAX);
+        for _ in 0..6 {
+            let start = std::time::Instant::now();
+            let output = flat(network.forward(&parameters, &buffers, &input, TRAIN).output);
+            let loss = output.clone().mul(output).sum();
+            forward = forward.min(start.elapsed().as_secs_f64());
+            let start = std::time::Instant::now();
+            let gradients = loss.backward();
+            let gradient = parameters.gradient(&network, gradients);
+            backward = backward.min(start.elapsed().as_secs_f64());
+            drop(gradient);
+        }
+        let [forward, backward] = [forward, backward].map(|seconds| seconds * 1e3);
+        eprintln!("{name}: forward {forward:.1} ms, backward {backward:.1} ms");
+    }
 }
