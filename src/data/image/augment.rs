@@ -24,7 +24,7 @@ impl Change {
 
     /// The change of a sample in an epoch. All values are drawn in a fixed order, whether or not
     /// they are used, so that one setting does not move the other.
-    pub(super) fn draw(augment: Augment, key: AugmentKey, sample: u64) -> Self {
+    pub(super) fn draw(augment: &Augment, key: AugmentKey, sample: u64) -> Self {
         let mut stream = Stream::new(key.seed, Purpose::Augment, key.epoch.get(), sample);
         let flip = stream.uniform() < augment.flip;
         let padding = u64::from(augment.crop_padding);
@@ -140,7 +140,7 @@ mod tests {
         };
         let draw = |seed, epoch, sample| {
             let epoch = Epoch::new(epoch);
-            Change::draw(augment, AugmentKey { seed, epoch }, sample)
+            Change::draw(&augment, AugmentKey { seed, epoch }, sample)
         };
         let many = |seed, epoch| -> Vec<Change> { (0..50).map(|s| draw(seed, epoch, s)).collect() };
         assert_eq!(many(1, 2), many(1, 2));
@@ -158,7 +158,7 @@ mod tests {
         };
         let epoch = Epoch::new(0);
         assert_eq!(
-            Change::draw(none, AugmentKey { seed: 1, epoch }, 3),
+            Change::draw(&none, AugmentKey { seed: 1, epoch }, 3),
             Change::NONE
         );
     }

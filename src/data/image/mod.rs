@@ -117,7 +117,7 @@ pub(super) fn open(config: &ImageData, seed: u64, earlier: &Earlier) -> Result<O
             parts,
             geometry,
             &preparation,
-            config.augment,
+            config.augment.clone(),
         )),
         preparation: Preparation::Images(preparation),
         report,

@@ -218,7 +218,7 @@ fn facts(report: &mut Report, config: &ImageData, preparation: &ImagePreparation
         ),
     };
     report.fact("normalisation", how);
-    let augment = config.augment;
+    let augment = &config.augment;
     if augment.flip > 0.0 || augment.crop_padding > 0 {
         report.fact(
             "augmentation",

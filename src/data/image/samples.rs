@@ -64,7 +64,7 @@ impl Samples for ImageSamples {
         let mut pixels = vec![0.0; images.len() * length];
         let one = |(out, &(place, index)): (&mut [f32], &(usize, usize))| -> Result<(), Fault> {
             let change = augment.map_or(Change::NONE, |key| {
-                Change::draw(self.augment, key, place as u64)
+                Change::draw(&self.augment, key, place as u64)
             });
             let planes = store.pixels(index, self.geometry)?;
             write(&planes, self.geometry, change, &self.scale, out);

@@ -93,7 +93,8 @@ pub(super) fn documents(source: &Source, config: &TextData) -> Result<Vec<String
         .collect()
 }
 
-fn is_jsonl(format: TextFormat, path: &Path) -> bool {
+/// Whether a file has one JSON object per line.
+pub(super) fn is_jsonl(format: TextFormat, path: &Path) -> bool {
     let name = path.to_string_lossy().to_lowercase();
     match format {
         TextFormat::Plain => false,

@@ -225,17 +225,13 @@ fn key(
 ) -> Result<[u8; 32], Fault> {
     let contents: Vec<(&str, bool)> = sources
         .iter()
-        // The ending of a name decides how `auto` reads it.
         .map(|source| {
-            let name = source.path.to_string_lossy().to_lowercase();
-            (
-                source.sha256.as_str(),
-                name.ends_with(".jsonl") || name.ends_with(".jsonl.gz"),
-            )
+            let is_jsonl = documents::is_jsonl(config.format, &source.path);
+            (source.sha256.as_str(), is_jsonl)
         })
         .collect();
     let tokenizer = tokenizer.map_or(BYTE_TOKENIZER, |source| source.sha256.as_str());
-    let text = serde_json::to_vec(&(1, tokenizer, config.format, &config.field, contents))
+    let text = serde_json::to_vec(&(1, tokenizer, &config.field, contents))
         .map_err(|error| Fault::internal(format!("cannot name the token file: {error}")))?;
     Ok(Sha256::digest(text).into())
 }
