@@ -3,10 +3,9 @@
 //! The map, top to bottom; a module imports only from lines below it.
 
 pub mod checkpoint;
+pub mod cli;
 pub mod config;
 pub mod data;
-pub mod model;
-pub mod ops;
 pub mod plan;
 pub mod run;
 pub mod store;

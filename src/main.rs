@@ -3,5 +3,11 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    match trainer::cli::main(std::env::args_os()) {
+        Ok(outcome) => outcome.exit_code(),
+        Err(fault) => {
+            fault.show(&mut std::io::stderr());
+            fault.class.exit_code()
+        }
+    }
 }

@@ -1,0 +1,230 @@
+//! What can be typed: names, help texts and defaults of the command line, nothing that acts.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::run::RunState;
+
+use super::select::run_names;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "trainer",
+    version,
+    about = "Trains deep-learning models from one TOML file",
+    long_about = "Trains deep-learning models from one TOML file: every run is recorded, and \
+                  continues after a crash or a pause with bit-for-bit the same result.",
+    after_help = "Exit codes: 0 done, or paused on request; 2 wrong command line or config; \
+                  3 the machine lacks something; 4 training failed; 5 workers kept dying; \
+                  6 data or checkpoint damaged.",
+    arg_required_else_help = true,
+    infer_long_args = true,
+    max_term_width = 100
+)]
+pub(super) struct Cli {
+    /// Where and how much is printed.
+    #[command(flatten)]
+    pub(super) global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Global {
+    /// Folder that holds the run directories
+    #[arg(
+        long,
+        global = true,
+        env = "TRAINER_RUNS_DIR",
+        default_value = "runs",
+        value_name = "FOLDER",
+        value_hint = ValueHint::DirPath
+    )]
+    pub(super) runs_dir: PathBuf,
+    /// Print results and errors only: no progress, no notices
+    #[arg(long, short, global = true)]
+    pub(super) quiet: bool,
+}
+
+/// The commands; each is a file of this module.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List runs, newest first
+    Ls(Ls),
+    /// Show one run on one page
+    Show(Query),
+    /// Print the recorded metrics of a run
+    Metrics(Metrics),
+    /// List or verify the checkpoints of a run
+    Checkpoints(Checkpoints),
+    /// Remove runs with all their files
+    Rm(Rm),
+    /// Check a config, show it with every default, or print the JSON Schema
+    Config {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Print the completion script of a shell; completes commands, options and run names
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page
+    Man {
+        /// Write one page per command into this folder instead
+        #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        out: Option<PathBuf>,
+    },
+}
+
+/// A config file with changes to it.
+#[derive(Debug, Args)]
+pub(super) struct ConfigFile {
+    /// Config file (TOML)
+    #[arg(value_name = "CONFIG", value_hint = ValueHint::FilePath)]
+    pub(super) config: PathBuf,
+    /// Changed keys.
+    #[command(flatten)]
+    pub(super) set: Overrides,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// `--set`.
+#[derive(Debug, Args)]
+pub(super) struct Overrides {
+    /// Change a key of the config, e.g. `--set train.epochs=3`; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+}
+
+/// One existing run.
+#[derive(Debug, Args)]
+pub(super) struct RunName {
+    /// Name, a prefix of it, short id or id of the run, or `latest`
+    #[arg(value_name = "RUN", add = ArgValueCandidates::new(run_names))]
+    pub(super) run: String,
+}
+
+/// `trainer ls`.
+#[derive(Debug, Args)]
+pub(super) struct Ls {
+    /// Only runs in this state; may be repeated
+    #[arg(long, value_name = "STATE", value_parser = state)]
+    pub(super) state: Vec<RunState>,
+    /// Print a JSON array
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A state by the name that everything prints it under.
+fn state(text: &str) -> Result<RunState, String> {
+    let name = serde_json::Value::String(text.to_string());
+    serde_json::from_value(name).map_err(|_| {
+        "states are queued, starting, running, pausing, paused, completed, early_stopped, failed, \
+         cancelled"
+            .to_string()
+    })
+}
+
+/// A query about one run.
+#[derive(Debug, Args)]
+pub(super) struct Query {
+    /// The run.
+    #[command(flatten)]
+    pub(super) name: RunName,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// `trainer metrics`.
+#[derive(Debug, Args)]
+pub(super) struct Metrics {
+    /// The run.
+    #[command(flatten)]
+    pub(super) name: RunName,
+    /// Only this split: train, valid or test
+    #[arg(long)]
+    pub(super) split: Option<String>,
+    /// Only this metric, e.g. `loss`
+    #[arg(long, value_name = "NAME")]
+    pub(super) metric: Option<String>,
+    /// Only steps from this one on
+    #[arg(long, value_name = "STEP")]
+    pub(super) from: Option<u64>,
+    /// Only steps up to this one
+    #[arg(long, value_name = "STEP")]
+    pub(super) to: Option<u64>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// `trainer checkpoints`: `list` is the default.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(super) struct Checkpoints {
+    /// What to do; absent means `list`.
+    #[command(subcommand)]
+    pub(super) command: Option<CheckpointsCommand>,
+    /// Name, a prefix of it, short id or id of the run, or `latest`
+    #[arg(value_name = "RUN", required = true, add = ArgValueCandidates::new(run_names))]
+    pub(super) run: Option<String>,
+    /// Print a JSON array
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What to do with checkpoints.
+#[derive(Debug, Subcommand)]
+pub(super) enum CheckpointsCommand {
+    /// List the checkpoints
+    List(Query),
+    /// Read every file of every checkpoint and compare it with its hash
+    Verify(Query),
+}
+
+/// `trainer rm`.
+#[derive(Debug, Args)]
+pub(super) struct Rm {
+    /// Names, prefixes, short ids or ids of the runs
+    #[arg(value_name = "RUN", required = true, add = ArgValueCandidates::new(run_names))]
+    pub(super) runs: Vec<String>,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(super) yes: bool,
+}
+
+/// What to do with a config.
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Report every fault of a config
+    Check(ConfigFile),
+    /// Print a config with every default, as TOML that gives the same run
+    Show(ConfigFile),
+    /// Print the JSON Schema of a config, for editors
+    Schema,
+}
+
+/// Shells with completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Shell {
+    /// Bourne-again shell
+    Bash,
+    /// Elvish
+    Elvish,
+    /// Fish
+    Fish,
+    /// `PowerShell`
+    Powershell,
+    /// Z shell
+    Zsh,
+}

@@ -1,0 +1,91 @@
+//! `trainer data inspect`: the data as a run would see them, on one screen.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::data::Dataset;
+use crate::run::{DataSummary, PartSummary};
+
+use super::args::{ConfigFile, DataCommand};
+use super::json::{self, FORMAT};
+use super::load::load;
+use super::outcome::{CommandResult, Outcome};
+use super::table::{self, Table};
+
+/// Most classes that are listed for a part; the rest is counted.
+const CLASSES_SHOWN: usize = 12;
+
+#[derive(Serialize)]
+struct DataJson<'a> {
+    format: u32,
+    kind: &'a str,
+    fingerprint: &'a str,
+    parts: &'a [PartSummary],
+    facts: &'a [(String, String)],
+    warnings: &'a [String],
+    seconds: f64,
+}
+
+/// Reads, splits and validates, as a run does before its first step; writes nothing.
+pub(super) fn data(command: &DataCommand, out: &mut dyn Write) -> CommandResult {
+    let DataCommand::Inspect(file) = command;
+    inspect(file, out)
+}
+
+fn inspect(file: &ConfigFile, out: &mut dyn Write) -> CommandResult {
+    let config = load(&file.config, &file.set.set)?.config;
+    let dataset = Dataset::open(&config.data, config.seed, None)?;
+    let summary = dataset.summary();
+    if file.json {
+        let shown = DataJson {
+            format: FORMAT,
+            kind: &summary.kind,
+            fingerprint: &summary.fingerprint,
+            parts: &summary.parts,
+            facts: &summary.facts,
+            warnings: &summary.warnings,
+            seconds: summary.seconds,
+        };
+        json::pretty(&shown, out)?;
+    } else {
+        print(summary, out)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn print(summary: &DataSummary, out: &mut dyn Write) -> io::Result<()> {
+    let mut facts = Table::default();
+    let mut fact = |label: &str, value: String| facts.row(&[label.to_string(), value]);
+    fact("kind", summary.kind.clone());
+    fact("fingerprint", summary.fingerprint.clone());
+    for part in &summary.parts {
+        fact(&part.split, part_in_words(part));
+    }
+    for (label, value) in &summary.facts {
+        fact(label, value.clone());
+    }
+    facts.print(0, out)?;
+    for warning in &summary.warnings {
+        writeln!(out, "warning: {}", table::printable(warning))?;
+    }
+    Ok(())
+}
+
+fn part_in_words(part: &PartSummary) -> String {
+    let mut text = format!("{} samples", table::count(part.samples));
+    let shown: Vec<String> = part
+        .classes
+        .iter()
+        .take(CLASSES_SHOWN)
+        .map(|class| format!("{} {}", class.class, table::count(class.count)))
+        .collect();
+    if !shown.is_empty() {
+        text.push_str(": ");
+        text.push_str(&shown.join(", "));
+    }
+    if part.classes.len() > CLASSES_SHOWN {
+        text.push_str(", …");
+    }
+    text
+}

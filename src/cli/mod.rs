@@ -1,0 +1,25 @@
+//! The command line: [`main`] reads what was typed and calls one file of this module per command.
+//!
+//! A command resolves its arguments, calls the module that does the work, and prints. Results go to
+//! standard output, everything else to standard error. `docs/json.md` describes the JSON.
+//!
+//! Refuses to: train, or write into a run directory itself.
+
+mod args;
+mod checkpoints;
+mod completions;
+mod config;
+mod dispatch;
+mod json;
+mod load;
+mod ls;
+mod man;
+mod metrics;
+mod outcome;
+mod rm;
+mod select;
+mod show;
+mod table;
+
+pub use dispatch::main;
+pub use outcome::Outcome;
