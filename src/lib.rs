@@ -6,6 +6,8 @@ pub mod checkpoint;
 pub mod cli;
 pub mod config;
 pub mod data;
+pub mod model;
+pub mod ops;
 pub mod plan;
 pub mod run;
 pub mod store;

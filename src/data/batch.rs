@@ -1,6 +1,44 @@
 //! Samples as they travel from the data to the model: host memory and plain shapes.
 
-use crate::run::SampleId;
+use serde::{Deserialize, Serialize};
+
+use crate::run::{Epoch, SPLIT_TEST, SPLIT_TRAIN, SPLIT_VALIDATION, SampleId};
+
+/// A part of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// What is trained on.
+    Train,
+    /// What early stopping and `best` checkpoints look at.
+    Validation,
+    /// What is evaluated once, at the end.
+    Test,
+}
+
+impl Part {
+    /// All parts, in order.
+    pub const ALL: [Part; 3] = [Part::Train, Part::Validation, Part::Test];
+
+    /// Name of the part in metrics and files.
+    #[must_use]
+    pub fn split(self) -> &'static str {
+        match self {
+            Part::Train => SPLIT_TRAIN,
+            Part::Validation => SPLIT_VALIDATION,
+            Part::Test => SPLIT_TEST,
+        }
+    }
+}
+
+/// What the augmentation of a sample depends on, beside the sample itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AugmentKey {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Epoch of the step.
+    pub epoch: Epoch,
+}
 
 /// Shape of one sample's input.
 #[derive(Clone, Debug, PartialEq, Eq)]

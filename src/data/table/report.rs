@@ -1,0 +1,279 @@
+//! What validation has to say about a table.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+
+use super::PartTable;
+use super::encode::{Encoded, EncodedLabel};
+use super::prepare::{Findings, LabelPreparation, TablePreparation};
+use super::raw::{Cell, RawColumn, RawTable};
+use crate::config::TableData;
+use crate::data::batch::Part;
+use crate::data::dataset::Report;
+use crate::data::mix::Mix;
+use crate::data::nearest::listed;
+use crate::run::{ClassCount, PartSummary};
+
+/// Looks at parts, classes, unknown categories and rows that are in two parts.
+pub(super) fn report(
+    config: &TableData,
+    tables: &[RawTable],
+    encoded: &[Encoded],
+    parts: &[PartTable],
+    preparation: &TablePreparation,
+    findings: Findings,
+) -> Report {
+    let mut report = Report {
+        warnings: findings.warnings,
+        ..Report::default()
+    };
+    for part in parts {
+        report.parts.push(PartSummary {
+            split: part.part.split().to_string(),
+            samples: part.rows.len() as u64,
+            classes: class_counts(part, &encoded[part.table], &preparation.label),
+        });
+    }
+    columns(
+        &mut report,
+        config,
+        &tables[0],
+        preparation,
+        &findings.missing,
+    );
+    let absent: Vec<String> = report
+        .parts
+        .first()
+        .map(|train| {
+            let empty = train.classes.iter().filter(|class| class.count == 0);
+            empty.map(|class| class.class.clone()).collect()
+        })
+        .unwrap_or_default();
+    if !absent.is_empty() {
+        report
+            .warnings
+            .push(format!("no training row has class {}", listed(&absent)));
+    }
+    for part in parts.iter().filter(|part| part.part != Part::Train) {
+        let table = &encoded[part.table];
+        if part.table > 0 {
+            unknown(&mut report, part, table, preparation);
+        }
+        if part.table > 0 && table.dotted > 0 {
+            report.warnings.push(format!(
+                "{} labels of {} end in a full stop, which was dropped",
+                table.dotted,
+                tables[part.table].path.display()
+            ));
+        }
+        if let Some(train) = parts.first() {
+            report
+                .warnings
+                .extend(leakage(tables, encoded, train, part, preparation));
+        }
+    }
+    report
+}
+
+fn class_counts(part: &PartTable, table: &Encoded, label: &LabelPreparation) -> Vec<ClassCount> {
+    let (LabelPreparation::Classes(names), EncodedLabel::Classes(labels)) = (label, &table.label)
+    else {
+        return Vec::new();
+    };
+    let mut counts = vec![0u64; names.len()];
+    for row in part.rows.iter() {
+        let class = usize::try_from(labels[row]).ok();
+        if let Some(count) = class.and_then(|class| counts.get_mut(class)) {
+            *count += 1;
+        }
+    }
+    names
+        .iter()
+        .zip(counts)
+        .map(|(class, count)| ClassCount {
+            class: class.clone(),
+            count,
+        })
+        .collect()
+}
+
+fn columns(
+    report: &mut Report,
+    config: &TableData,
+    table: &RawTable,
+    preparation: &TablePreparation,
+    missing: &[(String, usize)],
+) {
+    match &preparation.label {
+        LabelPreparation::Classes(names) => {
+            report.fact(
+                "label",
+                format!("{}, {} classes", config.label, names.len()),
+            );
+        }
+        LabelPreparation::Value { mean, std } => report.fact(
+            "label",
+            format!(
+                "{}, a number, mean {mean:.6}, deviation {std:.6}",
+                config.label
+            ),
+        ),
+    }
+    let numeric: Vec<&str> = preparation
+        .numeric
+        .iter()
+        .map(|c| c.name.as_str())
+        .collect();
+    if !numeric.is_empty() {
+        let how = if config.standardize {
+            ", standardised"
+        } else {
+            ""
+        };
+        report.fact(
+            &format!("numeric ({}{how})", numeric.len()),
+            numeric.join(", "),
+        );
+    }
+    let categorical: Vec<String> = preparation
+        .categorical
+        .iter()
+        .map(|column| format!("{} {}", column.name, column.values.len()))
+        .collect();
+    if !categorical.is_empty() {
+        report.fact(
+            &format!("categorical ({}, with values)", categorical.len()),
+            categorical.join(", "),
+        );
+    }
+    let used: HashSet<&str> = numeric
+        .into_iter()
+        .chain(
+            preparation
+                .categorical
+                .iter()
+                .map(|column| column.name.as_str()),
+        )
+        .chain([config.label.as_str()])
+        .collect();
+    let left: Vec<&str> = table
+        .names
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !used.contains(name))
+        .collect();
+    if !left.is_empty() {
+        report.fact("not used", left.join(", "));
+    }
+    if !missing.is_empty() {
+        let listed: Vec<String> = missing
+            .iter()
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        report.fact("missing in train", listed.join(", "));
+    }
+}
+
+fn unknown(report: &mut Report, part: &PartTable, table: &Encoded, preparation: &TablePreparation) {
+    let listed: Vec<String> = preparation
+        .categorical
+        .iter()
+        .zip(&table.unknown)
+        .filter(|&(_, &count)| count > 0)
+        .map(|(column, count)| format!("{} {count}", column.name))
+        .collect();
+    if !listed.is_empty() {
+        report.fact(
+            &format!("unknown in {}", part.part.split()),
+            listed.join(", "),
+        );
+    }
+}
+
+/// Rows of a held-out part that the model cannot tell from a training row, label included; and how
+/// many of these are the same in the columns that are not used, too.
+#[expect(clippy::cast_precision_loss, reason = "counts of rows")]
+fn leakage(
+    tables: &[RawTable],
+    encoded: &[Encoded],
+    train: &PartTable,
+    part: &PartTable,
+    preparation: &TablePreparation,
+) -> Option<String> {
+    let mut known: HashMap<u64, Vec<usize>> = HashMap::new();
+    for row in train.rows.iter() {
+        known
+            .entry(encoded_hash(&encoded[train.table], row))
+            .or_default()
+            .push(row);
+    }
+    let mut same = Vec::new();
+    for row in part.rows.iter() {
+        if let Some(rows) = known.get(&encoded_hash(&encoded[part.table], row)) {
+            same.push((row, rows));
+        }
+    }
+    if same.is_empty() {
+        return None;
+    }
+    let used = preparation.numeric.len() + preparation.categorical.len() + 1;
+    let mut text = format!(
+        "{} of {} rows in {} ({:.2} %) are in train too, label included",
+        same.len(),
+        part.rows.len(),
+        part.part.split(),
+        100.0 * same.len() as f64 / part.rows.len() as f64
+    );
+    if used < tables[train.table].columns.len() {
+        let here: Vec<usize> = tables[train.table]
+            .names
+            .iter()
+            .filter_map(|name| tables[part.table].position(name))
+            .collect();
+        if here.len() == tables[train.table].columns.len() {
+            let there: Vec<usize> = (0..here.len()).collect();
+            let twins = same
+                .iter()
+                .filter(|(row, rows)| {
+                    let wanted = raw_hash(&tables[part.table], &here, *row);
+                    rows.iter()
+                        .any(|&other| raw_hash(&tables[train.table], &there, other) == wanted)
+                })
+                .count();
+            text.push_str(&format!("; {twins} of them also in the columns not used"));
+        }
+    }
+    Some(text)
+}
+
+fn encoded_hash(table: &Encoded, row: usize) -> u64 {
+    let mut mix = Mix::default();
+    for column in &table.numeric {
+        mix.write_u32(column[row].to_bits());
+    }
+    for column in &table.categorical {
+        mix.write_i32(column[row]);
+    }
+    match &table.label {
+        EncodedLabel::Classes(labels) => mix.write_i32(labels[row]),
+        EncodedLabel::Values(labels) => mix.write_u32(labels[row].to_bits()),
+    }
+    mix.finish()
+}
+
+fn raw_hash(table: &RawTable, columns: &[usize], row: usize) -> u64 {
+    let mut mix = Mix::default();
+    for &place in columns {
+        match table
+            .columns
+            .get(place)
+            .map_or(Cell::Null, |column: &RawColumn| column.cell(row))
+        {
+            Cell::Null => mix.write_u8(0),
+            Cell::Text(text) => text.hash(&mut mix),
+            Cell::Number(number) => mix.write_u64(number.to_bits()),
+            Cell::Flag(flag) => mix.write_u8(1 + u8::from(flag)),
+        }
+    }
+    mix.finish()
+}

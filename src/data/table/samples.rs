@@ -1,0 +1,87 @@
+//! Batches of rows.
+
+use std::path::PathBuf;
+
+use super::PartTable;
+use super::encode::{Encoded, EncodedLabel};
+use super::raw::RawTable;
+use crate::data::batch::{AugmentKey, Input, Part, Target};
+use crate::data::dataset::Samples;
+use crate::data::source::file_name;
+use crate::run::Fault;
+
+/// Encoded tables with the rows of each part.
+pub(super) struct TableSamples {
+    tables: Vec<Encoded>,
+    paths: Vec<PathBuf>,
+    parts: Vec<PartTable>,
+}
+
+impl TableSamples {
+    pub(super) fn new(tables: Vec<Encoded>, raw: &[RawTable], parts: Vec<PartTable>) -> Self {
+        Self {
+            tables,
+            paths: raw.iter().map(|table| table.path.clone()).collect(),
+            parts,
+        }
+    }
+
+    fn part(&self, part: Part) -> Option<&PartTable> {
+        self.parts.iter().find(|found| found.part == part)
+    }
+}
+
+impl Samples for TableSamples {
+    fn count(&self, part: Part) -> usize {
+        self.part(part).map_or(0, |part| part.rows.len())
+    }
+
+    fn batch(
+        &self,
+        part: Part,
+        places: &[usize],
+        _augment: Option<AugmentKey>,
+    ) -> Result<(Input, Target), Fault> {
+        let Some(part) = self.part(part) else {
+            return Err(Fault::internal("there is no such part of the table"));
+        };
+        let table = &self.tables[part.table];
+        let rows: Vec<usize> = places
+            .iter()
+            .filter_map(|&place| part.rows.get(place))
+            .collect();
+        let mut numeric = Vec::with_capacity(rows.len() * table.numeric.len());
+        let mut categorical = Vec::with_capacity(rows.len() * table.categorical.len());
+        for &row in &rows {
+            numeric.extend(table.numeric.iter().map(|column| column[row]));
+            categorical.extend(table.categorical.iter().map(|column| column[row]));
+        }
+        let target = match &table.label {
+            EncodedLabel::Classes(labels) => {
+                Target::Classes(rows.iter().map(|&row| labels[row]).collect())
+            }
+            EncodedLabel::Values(labels) => {
+                Target::Values(rows.iter().map(|&row| labels[row]).collect())
+            }
+        };
+        Ok((
+            Input::Table {
+                numeric,
+                categorical,
+            },
+            target,
+        ))
+    }
+
+    fn name(&self, part: Part, place: usize) -> String {
+        match self
+            .part(part)
+            .and_then(|part| Some((part.table, part.rows.get(place)?)))
+        {
+            Some((table, row)) => {
+                format!("row {} of {}", row + 1, file_name(&self.paths[table]))
+            }
+            None => format!("sample {place}"),
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Text: documents become one stream of tokens, and windows of it are samples.
+//!
+//! Tokens are kept in a memory-mapped file in the cache folder, named by the content of the text
+//! and the tokenizer; a missing or damaged one is made anew. Window `i` has the tokens from
+//! `i * sequence_length` on; the targets are the same tokens one place further. Held-out fractions
+//! are taken in blocks of whole windows, and a target that lies in another part is not counted.
+//!
+//! Refuses to: let a target cross from one part to another.
+
+mod documents;
+mod leak;
+mod report;
+mod tokenizer;
+mod window;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub(super) use tokenizer::BYTE_TOKENIZER;
+
+use self::documents::documents;
+use self::report::report;
+use self::tokenizer::Tokenizer;
+use self::window::{divide_blocks, may_look_ahead, windows};
+use super::batch::{AugmentKey, Input, InputShape, Part, Target, TargetShape};
+use super::dataset::{Opened, Samples};
+use super::prepared::{Earlier, FileRecord, Preparation};
+use super::source::{Source, damaged, hex};
+use super::split::Selection;
+use super::token_file::{TokenFacts, TokenFile, TokenFileError};
+use crate::config::{Split, TextData};
+use crate::run::Fault;
+
+/// Written for targets that are not counted.
+const NOT_COUNTED: i32 = -1;
+
+/// What text is prepared with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TextPreparation {
+    /// Number of different tokens.
+    vocabulary: u64,
+    /// Token after each document.
+    end_of_document: Option<u32>,
+    /// Tokens of a sample.
+    sequence_length: u32,
+    /// Windows that are held out together.
+    block: u64,
+}
+
+/// A token stream and where it came from.
+struct Stream {
+    path: PathBuf,
+    tokens: TokenFile,
+    /// Why the cached file could not be used, if there was a damaged one.
+    rebuilt: Option<String>,
+}
+
+/// A part: its stream and which of its windows.
+struct PartText {
+    part: Part,
+    stream: usize,
+    windows: Selection,
+}
+
+/// Reads, tokenises and divides the text of a config.
+///
+/// # Errors
+///
+/// See [`super::Dataset::open`].
+pub(super) fn open(config: &TextData, seed: u64, earlier: &Earlier) -> Result<Opened, Fault> {
+    let mut wanted: Vec<(Part, &str, &Path)> = vec![(Part::Train, "train", &config.train)];
+    for (part, role, split) in [
+        (Part::Validation, "validation", &config.validation),
+        (Part::Test, "test", &config.test),
+    ] {
+        if let Split::Path(path) = split {
+            wanted.push((part, role, path));
+        }
+    }
+    let tokenizer = Tokenizer::source(&config.tokenizer)?;
+    let mut files: Vec<FileRecord> = tokenizer.iter().map(|t| t.record("tokenizer")).collect();
+    let mut read = Vec::with_capacity(wanted.len());
+    for &(_, role, path) in &wanted {
+        let sources = documents::read(path)?;
+        files.extend(sources.iter().map(|source| source.record(role)));
+        read.push(sources);
+    }
+    let is_new = earlier.check(&files)?.is_none();
+    let mut loaded = None;
+    let mut streams = Vec::with_capacity(wanted.len());
+    for (&(_, _, path), sources) in wanted.iter().zip(read) {
+        streams.push(stream(
+            config,
+            path,
+            &sources,
+            tokenizer.as_ref(),
+            &mut loaded,
+        )?);
+    }
+    let length = config.sequence_length.max(1) as usize;
+    let mut counts = Vec::with_capacity(streams.len());
+    for stream in &streams {
+        let count = windows(stream.tokens.len(), length);
+        if count == 0 {
+            return Err(damaged(
+                &stream.path,
+                format_args!(
+                    "it holds {} tokens, fewer than one sequence of {length}",
+                    stream.tokens.len()
+                ),
+            )
+            .advise("make data.sequence_length smaller, or give more text"));
+        }
+        counts.push(count);
+    }
+    let divided = divide_blocks(counts[0], &config.validation, &config.test, seed)?;
+    let mut parts = vec![PartText {
+        part: Part::Train,
+        stream: 0,
+        windows: divided.train,
+    }];
+    for (part, chosen) in [
+        (Part::Validation, divided.validation),
+        (Part::Test, divided.test),
+    ] {
+        if let Some(windows) = chosen {
+            parts.push(PartText {
+                part,
+                stream: 0,
+                windows,
+            });
+        } else if let Some(stream) = wanted.iter().position(|&(of, _, _)| of == part) {
+            parts.push(PartText {
+                part,
+                stream,
+                windows: Selection::All(counts[stream]),
+            });
+        }
+    }
+    let facts = streams[0].tokens.facts();
+    let vocabulary = usize::try_from(facts.vocabulary)
+        .map_err(|_| damaged(&config.train, "its vocabulary is too large"))?;
+    let preparation = TextPreparation {
+        vocabulary: facts.vocabulary,
+        end_of_document: facts.end_of_document,
+        sequence_length: config.sequence_length,
+        block: window::block_length(counts[0]) as u64,
+    };
+    let report = is_new.then(|| report(config, &streams, &parts, length));
+    Ok(Opened {
+        files,
+        preparation: Preparation::Text(preparation),
+        input: InputShape::Tokens { length, vocabulary },
+        target: TargetShape::NextToken { vocabulary },
+        samples: Box::new(TextSamples {
+            streams,
+            parts,
+            length,
+        }),
+        report,
+    })
+}
+
+/// The tokens of one part's files: from the cache, or made and put there.
+fn stream(
+    config: &TextData,
+    path: &Path,
+    sources: &[Source],
+    tokenizer: Option<&Source>,
+    loaded: &mut Option<Tokenizer>,
+) -> Result<Stream, Fault> {
+    let key = key(config, sources, tokenizer)?;
+    let name = hex(&key);
+    let place = config
+        .cache
+        .join(format!("{}.tokens", name.get(..32).unwrap_or(&name)));
+    let rebuilt = match TokenFile::open(&place, &key) {
+        Ok(tokens) => {
+            return Ok(Stream {
+                path: path.to_path_buf(),
+                tokens,
+                rebuilt: None,
+            });
+        }
+        Err(TokenFileError::Missing) => None,
+        Err(error) => Some(format!("{} was made anew: {error}", place.display())),
+    };
+    let tokenizer = match loaded {
+        Some(tokenizer) => tokenizer,
+        None => loaded.insert(Tokenizer::load(tokenizer)?),
+    };
+    let mut all = Vec::new();
+    for source in sources {
+        all.extend(documents(source, config)?);
+    }
+    let (tokens, facts): (Vec<u32>, TokenFacts) = tokenizer.tokens(path, &all)?;
+    if tokens.is_empty() {
+        return Err(damaged(path, "it holds no text"));
+    }
+    std::fs::create_dir_all(&config.cache)
+        .map_err(|error| Fault::io("create", &config.cache, &error))?;
+    TokenFile::write(&place, &key, facts, &tokens)
+        .map_err(|error| Fault::io("write", &place, &error).advise("look at data.cache"))?;
+    let tokens = TokenFile::open(&place, &key).map_err(|error| {
+        Fault::machine(format!(
+            "{} was just written and cannot be used: {error}",
+            place.display()
+        ))
+        .advise("look at data.cache: another disk may help")
+    })?;
+    Ok(Stream {
+        path: path.to_path_buf(),
+        tokens,
+        rebuilt,
+    })
+}
+
+/// What the tokens depend on, hashed.
+fn key(
+    config: &TextData,
+    sources: &[Source],
+    tokenizer: Option<&Source>,
+) -> Result<[u8; 32], Fault> {
+    let contents: Vec<(&str, bool)> = sources
+        .iter()
+        .map(|source| {
+            let is_jsonl = documents::is_jsonl(config.format, &source.path);
+            (source.sha256.as_str(), is_jsonl)
+        })
+        .collect();
+    let tokenizer = tokenizer.map_or(BYTE_TOKENIZER, |source| source.sha256.as_str());
+    let text = serde_json::to_vec(&(1, tokenizer, &config.field, contents))
+        .map_err(|error| Fault::internal(format!("cannot name the token file: {error}")))?;
+    Ok(Sha256::digest(text).into())
+}
+
+/// Batches of windows.
+struct TextSamples {
+    streams: Vec<Stream>,
+    parts: Vec<PartText>,
+    length: usize,
+}
+
+impl TextSamples {
+    fn part(&self, part: Part) -> Option<&PartText> {
+        self.parts.iter().find(|found| found.part == part)
+    }
+}
+
+impl Samples for TextSamples {
+    fn count(&self, part: Part) -> usize {
+        self.part(part).map_or(0, |part| part.windows.len())
+    }
+
+    fn batch(
+        &self,
+        part: Part,
+        places: &[usize],
+        _augment: Option<AugmentKey>,
+    ) -> Result<(Input, Target), Fault> {
+        let Some(part) = self.part(part) else {
+            return Err(Fault::internal("there is no such part of the text"));
+        };
+        let tokens = &self.streams[part.stream].tokens;
+        let count = windows(tokens.len(), self.length);
+        let mut ids = Vec::with_capacity(places.len() * self.length);
+        let mut targets = Vec::with_capacity(places.len() * self.length);
+        for window in places.iter().filter_map(|&place| part.windows.get(place)) {
+            let start = window * self.length;
+            // Vocabularies are below 2^24.
+            let mut signed = tokens
+                .tokens(start, self.length + 1)
+                .map(|token| i32::try_from(token).unwrap_or(i32::MAX));
+            let first = ids.len();
+            ids.extend(signed.by_ref().take(self.length));
+            targets.extend_from_slice(ids.get(first + 1..).unwrap_or_default());
+            let ahead = signed
+                .next()
+                .filter(|_| may_look_ahead(&part.windows, window, count));
+            targets.push(ahead.unwrap_or(NOT_COUNTED));
+        }
+        Ok((Input::Tokens { ids }, Target::Tokens(targets)))
+    }
+
+    fn name(&self, part: Part, place: usize) -> String {
+        match self
+            .part(part)
+            .and_then(|part| Some((part.stream, part.windows.get(place)?)))
+        {
+            Some((stream, window)) => format!(
+                "tokens {} to {} of {}",
+                window * self.length,
+                (window + 1) * self.length - 1,
+                self.streams[stream].path.display()
+            ),
+            None => format!("sample {place}"),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The border to burn: devices, and operations on tensors that the model and the training loop use.
+//!
+//! Refuses to: know a model, a file or a process.
+
+mod attention;
+pub mod device;
+mod flat;
+mod fused;
+mod mask;
+mod norm;
+
+pub use attention::{Rotation, causal_attention};
+pub use flat::{download, is_host, join, part, squared_norm, squared_norm_of, upload};
+pub use mask::dropout_mask;
+pub use norm::{
+    BatchNormTrain, EPSILON, batch_norm_evaluate, batch_norm_train, layer_norm, rms_norm,
+};
