@@ -11,3 +11,4 @@ pub mod ops;
 pub mod plan;
 pub mod run;
 pub mod store;
+pub mod ui;
