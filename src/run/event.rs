@@ -204,12 +204,16 @@ pub struct StepReport {
     /// Tokens in its global batch; 0 where there are none.
     pub tokens: u64,
     /// Mean loss of the batch, before the update.
+    #[serde(deserialize_with = "null_is_nan")]
     pub loss: f64,
     /// Learning rate of the update.
+    #[serde(deserialize_with = "null_is_nan")]
     pub learning_rate: f64,
     /// Global norm of the gradient, before clipping.
+    #[serde(deserialize_with = "null_is_nan")]
     pub gradient_norm: f64,
     /// Wall time from step boundary to step boundary, seconds.
+    #[serde(deserialize_with = "null_is_nan")]
     pub seconds: f64,
     /// Where it went.
     pub phases: Phases,
@@ -284,4 +288,36 @@ pub struct DataSummary {
     pub warnings: Vec<String>,
     /// Seconds it took to read and prepare.
     pub seconds: f64,
+}
+
+/// JSON has no word for a number that is none; it is written as `null`, and read back as NaN.
+fn null_is_nan<'de, D: serde::Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(value)?.unwrap_or(f64::NAN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_without_a_number_can_still_be_read() {
+        let report = StepReport {
+            step: Step::new(1),
+            epoch: Epoch::new(0),
+            samples: 1,
+            tokens: 0,
+            loss: f64::NAN,
+            learning_rate: 0.1,
+            gradient_norm: f64::INFINITY,
+            seconds: 0.1,
+            phases: Phases::default(),
+            metrics: BTreeMap::new(),
+        };
+        let text = serde_json::to_string(&Event::StepFinished(report)).unwrap();
+        let Event::StepFinished(back) = serde_json::from_str(&text).unwrap() else {
+            panic!("{text}");
+        };
+        assert!(back.loss.is_nan() && back.gradient_norm.is_nan());
+        assert_eq!(back.step, Step::new(1));
+    }
 }

@@ -79,6 +79,11 @@ impl Journal {
         })
     }
 
+    /// Tells the journal that its run directory has another name now; for messages.
+    pub fn renamed(&mut self, dir: &RunDir) {
+        self.core.path = dir.journal();
+    }
+
     /// Opens a journal to go on with it. A last line that a crash cut, or filled with garbage, is
     /// removed; everything before it stays as it is.
     ///
@@ -354,7 +359,8 @@ fn is_urgent(event: &Event) -> bool {
 }
 
 /// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
+#[must_use]
+pub fn now_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |past| {

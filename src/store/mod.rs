@@ -26,7 +26,7 @@ pub use error::StoreError;
 pub use feed::Feed;
 pub use fold::{Fold, Folded};
 pub use history::{MetricRow, Restarts, history};
-pub use journal::{JOURNAL_FORMAT, Journal, Reopened, read};
+pub use journal::{JOURNAL_FORMAT, Journal, Reopened, now_ms, read};
 pub use lock::{Lock, is_alive};
 pub use query::{MetricQuery, metrics};
 pub use runs::{DIRECTORY_FORMAT, LATEST, Listed, Runs, identity};

@@ -1,0 +1,227 @@
+//! A new run: its directory, whole or not at all, and its start.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::thread;
+
+use super::display::Displays;
+use super::launch::{Launch, Processes};
+use super::recorder::Recorder;
+use super::recovery::Machine;
+use super::session::{Finished, Plan, Session};
+use crate::config::{Backend, Config};
+use crate::device::{ProbeOptions, cores};
+use crate::run::{Attempt, Entry, Event, Fault, Reader, RunDir, RunId, RunIdentity, RunState};
+use crate::store::{DIRECTORY_FORMAT, Feed, Fold, JOURNAL_FORMAT, Journal, Lock, now_ms};
+
+/// Ids that are tried before a folder counts as broken.
+const IDS_MAX: u32 = 16;
+
+/// A run that is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRun<'a> {
+    /// Resolved config.
+    pub config: &'a Config,
+    /// The config as the user wrote it.
+    pub source: &'a str,
+    /// Folder of runs; made when it is not there.
+    pub runs_dir: &'a Path,
+}
+
+/// Makes a run and supervises it until it ends or pauses.
+///
+/// # Errors
+///
+/// When the run directory cannot be made, or the last word cannot be recorded. A training that fails
+/// is no error here: see [`Finished::fault`].
+pub fn start(new: NewRun<'_>, readers: &mut [Box<dyn Reader + Send>]) -> Result<Finished, Fault> {
+    start_with(new, readers, &mut Processes)
+}
+
+/// [`start`] with workers of a kind.
+pub(super) fn start_with(
+    new: NewRun<'_>,
+    readers: &mut [Box<dyn Reader + Send>],
+    launcher: &mut dyn Launch,
+) -> Result<Finished, Fault> {
+    let config = new.config.to_toml();
+    let config_sha256 = new.config.sha256();
+    let made = make(&new, &config, &config_sha256)?;
+    let plan = Plan {
+        dir: made.dir.clone(),
+        config,
+        config_sha256,
+        machine: Machine::new(
+            new.config.recovery.clone(),
+            RunState::Queued,
+            Attempt::new(1),
+        ),
+        reason: "the run was started".to_string(),
+        checkpoint: None,
+        probe: probe_options(new.config),
+    };
+    supervise(plan, made, readers, launcher)
+}
+
+/// A run directory that this process holds.
+pub(super) struct Held {
+    /// Files.
+    pub(super) dir: RunDir,
+    /// The right to work on it.
+    pub(super) lock: Lock,
+    /// The journal, open.
+    pub(super) journal: Journal,
+    /// What the journal holds so far.
+    pub(super) fold: Fold,
+    /// In the journal, but not shown to anybody yet.
+    pub(super) written: Vec<Entry>,
+    /// Length of the journal that the index may know.
+    pub(super) indexed_bytes: u64,
+}
+
+/// Runs a session with its displays.
+pub(super) fn supervise(
+    plan: Plan,
+    held: Held,
+    readers: &mut [Box<dyn Reader + Send>],
+    launcher: &mut dyn Launch,
+) -> Result<Finished, Fault> {
+    let Held {
+        dir,
+        lock,
+        journal,
+        fold,
+        written,
+        indexed_bytes,
+    } = held;
+    let finished = thread::scope(|scope| {
+        let feed = Feed::start(&dir, indexed_bytes);
+        let displays = Displays::start(scope, readers);
+        let recorder = Recorder::new(&dir, journal, fold, feed, displays, written);
+        Session::new(plan, launcher, recorder).run()
+    });
+    drop(lock);
+    finished
+}
+
+/// Facts that only the config knows.
+pub(super) fn probe_options(config: &Config) -> ProbeOptions {
+    let backend = match config.resources.backend {
+        Backend::Auto => "auto",
+        Backend::Cuda => "cuda",
+        Backend::Flex => "flex",
+        Backend::Tch => "tch",
+    };
+    let threads = match config.resources.threads {
+        0 => cores(),
+        threads => threads,
+    };
+    ProbeOptions {
+        backend: backend.to_string(),
+        threads,
+    }
+}
+
+/// Makes the directory under a hidden name, fills and locks it, and gives it its name: nobody sees
+/// half a run, and no two runs get one name.
+fn make(new: &NewRun<'_>, config: &str, config_sha256: &str) -> Result<Held, Fault> {
+    let runs = new.runs_dir;
+    fs::create_dir_all(runs).map_err(|error| Fault::io("make", runs, &error))?;
+    for _ in 0..IDS_MAX {
+        let id = RunId::new();
+        let name = format!("{}-{}", new.config.name, id.short());
+        let hidden = RunDir::new(runs.join(format!(".{name}.new")));
+        let dir = RunDir::new(runs.join(&name));
+        match fs::create_dir(hidden.root()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(error) => return Err(Fault::io("make", hidden.root(), &error)),
+        }
+        let filled = fill(&hidden, id, &name, config_sha256, new.source, config);
+        let named = filled.and_then(|held| match fs::rename(hidden.root(), dir.root()) {
+            Ok(()) => Ok(Some(held)),
+            Err(error) if is_taken(&error) => Ok(None),
+            Err(error) => Err(Fault::io("make", dir.root(), &error)),
+        });
+        if let Ok(Some(mut held)) = named {
+            held.journal.renamed(&dir);
+            held.dir = dir;
+            return Ok(held);
+        }
+        let _ = fs::remove_dir_all(hidden.root());
+        named?;
+    }
+    Err(Fault::machine(format!(
+        "no free name for a run in {}",
+        runs.display()
+    )))
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::AlreadyExists
+            | io::ErrorKind::DirectoryNotEmpty
+            | io::ErrorKind::NotADirectory
+    )
+}
+
+/// Writes the files of a new run, takes its lock and starts its journal.
+fn fill(
+    dir: &RunDir,
+    id: RunId,
+    name: &str,
+    config_sha256: &str,
+    source: &str,
+    config: &str,
+) -> Result<Held, Fault> {
+    let identity = RunIdentity {
+        format: DIRECTORY_FORMAT,
+        id,
+        name: name.to_string(),
+        created_ms: now_ms(),
+    };
+    let identity = serde_json::to_string_pretty(&identity)
+        .map_err(|error| Fault::internal(error.to_string()))?;
+    let write = |path: &Path, text: &str| {
+        fs::write(path, text).map_err(|error| Fault::io("write", path, &error))
+    };
+    write(&dir.identity(), &(identity + "\n"))?;
+    write(&dir.config(), config)?;
+    write(&dir.config_source(), source)?;
+    for folder in [dir.logs(), dir.checkpoints()] {
+        fs::create_dir(&folder).map_err(|error| Fault::io("make", &folder, &error))?;
+    }
+    let lock = Lock::take(dir)?;
+    let mut journal = Journal::create(dir)?;
+    let created = Event::RunCreated {
+        format: JOURNAL_FORMAT,
+        id,
+        name: name.to_string(),
+        config_sha256: config_sha256.to_string(),
+    };
+    Ok(Held {
+        dir: dir.clone(),
+        lock,
+        written: write_first(&mut journal, vec![(Attempt::new(1), created)])?,
+        journal,
+        fold: Fold::default(),
+        indexed_bytes: 0,
+    })
+}
+
+/// Writes the first events of a session. Here a disk that refuses is an error: nothing has begun.
+pub(super) fn write_first(
+    journal: &mut Journal,
+    events: Vec<(Attempt, Event)>,
+) -> Result<Vec<Entry>, Fault> {
+    let entries = events
+        .into_iter()
+        .filter_map(|(attempt, event)| journal.append(event, attempt))
+        .collect();
+    match journal.flush().pop() {
+        None => Ok(entries),
+        Some(trouble) => Err(Fault::machine(trouble).advise("free some disk space")),
+    }
+}

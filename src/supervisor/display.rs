@@ -1,0 +1,163 @@
+//! Displays run on a thread of their own, so that a terminal that stands still does not stop training.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::run::{Entry, Reader};
+
+/// Entries that may wait for a slow display before some are left out. The journal has them all.
+const QUEUE_MAX: usize = 1 << 16;
+
+/// Time between two ticks.
+const TICK: Duration = Duration::from_millis(200);
+
+/// The feeding side of the displays.
+pub(super) struct Displays<'scope> {
+    queue: Option<SyncSender<Arc<Entry>>>,
+    thread: Option<ScopedJoinHandle<'scope, ()>>,
+}
+
+impl<'scope> Displays<'scope> {
+    /// Starts the thread; without readers there is none.
+    pub(super) fn start<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        readers: &'env mut [Box<dyn Reader + Send>],
+    ) -> Self {
+        if readers.is_empty() {
+            return Self {
+                queue: None,
+                thread: None,
+            };
+        }
+        let (queue, entries) = sync_channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new()
+            .name("displays".to_string())
+            .spawn_scoped(scope, move || show(readers, &entries))
+            .ok();
+        Self {
+            queue: thread.is_some().then_some(queue),
+            thread,
+        }
+    }
+
+    /// Shows an entry, sooner or later; one that finds no room is left out.
+    pub(super) fn take(&self, entry: &Arc<Entry>) {
+        if let Some(queue) = &self.queue {
+            let _ = queue.try_send(Arc::clone(entry));
+        }
+    }
+
+    /// Waits until everything is shown.
+    pub(super) fn finish(mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn show(readers: &mut [Box<dyn Reader + Send>], entries: &Receiver<Arc<Entry>>) {
+    let mut readers: Vec<_> = readers.iter_mut().collect();
+    let mut ticked = Instant::now();
+    loop {
+        let entry = entries.recv_timeout(TICK.saturating_sub(ticked.elapsed()));
+        if let Ok(entry) = &entry {
+            keep_sane(&mut readers, |reader| reader.take(entry));
+        }
+        if entry == Err(RecvTimeoutError::Disconnected) {
+            return;
+        }
+        if ticked.elapsed() >= TICK {
+            ticked = Instant::now();
+            keep_sane(&mut readers, |reader| reader.tick());
+        }
+    }
+}
+
+/// Calls each reader; one that panics is not called again.
+fn keep_sane(
+    readers: &mut Vec<&mut Box<dyn Reader + Send>>,
+    mut call: impl FnMut(&mut dyn Reader),
+) {
+    readers.retain_mut(|reader| {
+        panic::catch_unwind(AssertUnwindSafe(|| call(reader.as_mut()))).is_ok()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Attempt, Event};
+    use std::sync::Mutex;
+    use std::sync::mpsc;
+
+    fn entry(seq: u64) -> Arc<Entry> {
+        Arc::new(Entry {
+            seq,
+            time_ms: 0,
+            attempt: Attempt::new(1),
+            event: Event::Warned {
+                message: "x".to_string(),
+            },
+        })
+    }
+
+    struct Stuck(Mutex<mpsc::Receiver<()>>, Arc<Mutex<usize>>);
+
+    impl Reader for Stuck {
+        fn take(&mut self, _: &Entry) {
+            let _ = self.0.lock().unwrap().recv();
+            *self.1.lock().unwrap() += 1;
+        }
+    }
+
+    #[test]
+    fn a_display_that_stands_still_is_not_waited_for() {
+        let (release, stuck) = mpsc::channel();
+        let shown = Arc::new(Mutex::new(0));
+        let mut readers: Vec<Box<dyn Reader + Send>> =
+            vec![Box::new(Stuck(Mutex::new(stuck), Arc::clone(&shown)))];
+        std::thread::scope(|scope| {
+            let displays = Displays::start(scope, &mut readers);
+            let count = QUEUE_MAX + 1000;
+            for seq in 0..count {
+                displays.take(&entry(seq as u64));
+            }
+            assert_eq!(*shown.lock().unwrap(), 0);
+            drop(release);
+            displays.finish();
+        });
+        let shown = *shown.lock().unwrap();
+        assert!((QUEUE_MAX..QUEUE_MAX + 1000).contains(&shown), "{shown}");
+    }
+
+    struct Fragile(Arc<Mutex<u64>>);
+
+    impl Reader for Fragile {
+        fn take(&mut self, entry: &Entry) {
+            assert!(entry.seq != 1, "a mistake in a display");
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+
+    #[test]
+    fn a_display_that_panics_is_left_out() {
+        let (fragile, sound) = (Arc::default(), Arc::new(Mutex::new(0)));
+        let (never, stuck) = mpsc::channel();
+        drop(never);
+        let mut readers: Vec<Box<dyn Reader + Send>> = vec![
+            Box::new(Fragile(Arc::clone(&fragile))),
+            Box::new(Stuck(Mutex::new(stuck), Arc::clone(&sound))),
+        ];
+        std::thread::scope(|scope| {
+            let displays = Displays::start(scope, &mut readers);
+            (0..4).for_each(|seq| displays.take(&entry(seq)));
+            displays.finish();
+        });
+        assert_eq!(*fragile.lock().unwrap(), 1);
+        assert_eq!(*sound.lock().unwrap(), 4);
+    }
+}

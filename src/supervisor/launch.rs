@@ -1,0 +1,88 @@
+//! Starting a worker process.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+
+use super::ending::Ending;
+use crate::device::OutOfMemory;
+use crate::run::wire::Job;
+use crate::run::{RunDir, WORKER_COMMAND};
+
+/// How workers are started; a trait so that tests have workers in threads.
+pub(super) trait Launch {
+    /// Starts a worker for a job. The job itself travels over the channel.
+    fn launch(&mut self, job: &Job) -> io::Result<Launched>;
+}
+
+/// A worker that runs.
+pub(super) struct Launched {
+    /// Process id.
+    pub(super) pid: u32,
+    /// Our end of the channel.
+    pub(super) channel: UnixStream,
+    /// Ends the process at once; harmless when it is gone.
+    pub(super) kill: Box<dyn Fn() + Send>,
+    /// Waits until the process is gone.
+    pub(super) wait: Box<dyn FnOnce() -> Ending + Send>,
+}
+
+/// Starts this executable again as a worker.
+#[derive(Debug)]
+pub(super) struct Processes;
+
+impl Launch for Processes {
+    /// The worker inherits the channel as its standard input; its output goes to its log. It has a
+    /// process group of its own, so that Ctrl-C reaches the supervisor alone. Must be called from a
+    /// thread that lives as long as the worker should: the worker dies with it.
+    fn launch(&mut self, job: &Job) -> io::Result<Launched> {
+        let dir = RunDir::new(&job.run_dir);
+        fs::create_dir_all(dir.logs())?;
+        let mut log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(dir.worker_log(job.rank))?;
+        writeln!(log, "--- attempt {} ---", job.attempt)?;
+        let (channel, theirs) = UnixStream::pair()?;
+        let before = OutOfMemory::read();
+        // The very file that runs, also when another was put in its place meanwhile.
+        let mut child = Command::new("/proc/self/exe")
+            .arg0("trainer")
+            .arg(WORKER_COMMAND)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()?;
+        let pid = child.id();
+        Ok(Launched {
+            pid,
+            channel,
+            kill: killer(pid),
+            wait: Box::new(move || match child.wait() {
+                Ok(status) => Ending::new(status, OutOfMemory::read().since(&before)),
+                Err(error) => Ending::Unknown(format!("unknown end: {error}")),
+            }),
+        })
+    }
+}
+
+/// Kills by a handle that cannot mean another process later; old kernels have only the number.
+fn killer(pid: u32) -> Box<dyn Fn() + Send> {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return Box::new(|| {});
+    };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => Box::new(move || {
+            let _ = pidfd_send_signal(&handle, Signal::KILL);
+        }),
+        Err(_) => Box::new(move || {
+            let _ = kill_process(pid, Signal::KILL);
+        }),
+    }
+}

@@ -1,0 +1,99 @@
+//! The connection to one worker.
+
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::SyncSender;
+use std::thread;
+use std::time::Duration;
+use std::{fs::OpenOptions, io, io::Write as _};
+
+use super::launch::Launched;
+use super::session::Input;
+use crate::run::wire::{self, FromWorker, Job, WireError};
+use crate::run::{Attempt, Command, Rank, RunDir};
+
+/// Longest time that a command may wait for room in the channel. A worker that does not read for so
+/// long hangs, and is found out by other means.
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A worker as its supervisor holds it.
+pub(super) struct Link {
+    /// Process id.
+    pub(super) pid: u32,
+    channel: UnixStream,
+    kill: Box<dyn Fn() + Send>,
+}
+
+impl Link {
+    /// Sends the job and begins to listen: every message becomes an input, then the end of the
+    /// channel, then the end of the process.
+    ///
+    /// # Errors
+    ///
+    /// When the channel or a thread cannot be set up; the process is killed then.
+    pub(super) fn start(
+        launched: Launched,
+        job: &Job,
+        inputs: &SyncSender<Input>,
+    ) -> io::Result<Self> {
+        let Launched {
+            pid,
+            channel,
+            kill,
+            wait,
+        } = launched;
+        let attempt = job.attempt;
+        let inputs = inputs.clone();
+        let set_up = || -> io::Result<UnixStream> {
+            let incoming = channel.try_clone()?;
+            channel.set_write_timeout(Some(SEND_TIMEOUT))?;
+            Ok(incoming)
+        };
+        let mut incoming = set_up().inspect_err(|_| kill())?;
+        thread::Builder::new()
+            .name("worker link".to_string())
+            .spawn(move || {
+                listen(&mut incoming, attempt, &inputs);
+                let _ = inputs.send(Input::Gone(attempt, wait()));
+            })
+            .inspect_err(|_| kill())?;
+        let mut link = Self { pid, channel, kill };
+        // A worker that is dead already is reported by its thread.
+        let _ = wire::send(&mut link.channel, job);
+        Ok(link)
+    }
+
+    /// Sends a command. A worker that cannot take it is dead or hangs, and is found out.
+    pub(super) fn send(&mut self, command: Command) {
+        let _ = wire::send(&mut self.channel, &command);
+    }
+
+    /// Ends the process at once, and the channel, which a child of the worker may hold open.
+    pub(super) fn kill(&self) {
+        (self.kill)();
+        let _ = self.channel.shutdown(Shutdown::Both);
+    }
+
+    /// Writes what the worker's threads do into its log.
+    pub(super) fn examine(&self, dir: &RunDir, rank: Rank) {
+        let states = crate::device::thread_states(self.pid);
+        let log = OpenOptions::new().append(true).open(dir.worker_log(rank));
+        if let Ok(mut log) = log {
+            let _ = writeln!(log, "--- process {} hangs ---\n{states}---", self.pid);
+        }
+    }
+}
+
+fn listen(channel: &mut UnixStream, attempt: Attempt, inputs: &SyncSender<Input>) {
+    loop {
+        let input = match wire::receive::<FromWorker>(channel) {
+            Ok(message) => Input::Worker(attempt, message),
+            Err(WireError::Closed) => Input::Closed(attempt, None),
+            Err(error) => Input::Closed(attempt, Some(error.to_string())),
+        };
+        let ends = matches!(input, Input::Closed(..));
+        if inputs.send(input).is_err() || ends {
+            return;
+        }
+    }
+}
