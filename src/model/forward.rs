@@ -1,7 +1,7 @@
 //! Running a network on a batch.
 
-use burn::tensor::module::{avg_pool2d, conv2d, max_pool2d};
-use burn::tensor::ops::{AvgPoolOptions, ConvOptions, MaxPoolOptions};
+use burn::tensor::module::{avg_pool2d, max_pool2d};
+use burn::tensor::ops::{AvgPoolOptions, MaxPoolOptions};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
 use super::layer::{
@@ -195,9 +195,22 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn run_all(&mut self, layers: &[NamedLayer], value: Value) -> Value {
-        layers
-            .iter()
-            .fold(value, |value, layer| self.run(layer, value))
+        let mut value = value;
+        let mut rest = layers;
+        while let [layer, after @ ..] = rest {
+            // Normalisation and ReLU in one pass over memory, unless each is to be looked at.
+            if let (Layer::BatchNorm(norm), [next, after @ ..]) = (&layer.layer, after)
+                && next.layer == Layer::Activation(Activation::Relu)
+                && !self.check
+            {
+                value = self.batch_norm(norm, value, true);
+                rest = after;
+            } else {
+                value = self.run(layer, value);
+                rest = after;
+            }
+        }
+        value
     }
 
     fn run(&mut self, named: &NamedLayer, x: Value) -> Value {
@@ -205,7 +218,7 @@ impl<'a> Pass<'a> {
             Layer::Columns(columns) => self.columns(columns, x),
             Layer::Linear(linear) => x.rows(|x| self.linear(linear, x)),
             Layer::Conv2d(conv) => Value::Map(self.conv2d(conv, x.map())),
-            Layer::BatchNorm(norm) => self.batch_norm(norm, x),
+            Layer::BatchNorm(norm) => self.batch_norm(norm, x, false),
             Layer::LayerNorm(norm) => x.rows(|x| self.layer_norm(norm, x)),
             Layer::RmsNorm(norm) => x.rows(|x| ops::rms_norm(x, self.vector(norm.gain))),
             Layer::Activation(function) => x.each(*function),
@@ -283,9 +296,7 @@ impl<'a> Pass<'a> {
         let shape = [conv.output, conv.input, conv.kernel, conv.kernel];
         let weight = self.weight(conv.weight, shape);
         let bias = conv.bias.map(|bias| self.vector(bias));
-        let side = |n: usize| [n, n];
-        let options = ConvOptions::new(side(conv.stride), side(conv.padding), [1, 1], 1);
-        conv2d(x, weight, bias, options)
+        ops::conv2d(x, weight, bias, conv.stride, conv.padding)
     }
 
     fn attention(&self, layer: &Attention, x: Tensor<3>) -> Tensor<3> {
@@ -316,7 +327,7 @@ impl<'a> Pass<'a> {
         ops::layer_norm(x, self.vector(norm.gain), bias)
     }
 
-    fn batch_norm(&mut self, norm: &BatchNorm, x: Value) -> Value {
+    fn batch_norm(&mut self, norm: &BatchNorm, x: Value, relu: bool) -> Value {
         let (gain, bias) = (self.vector(norm.gain), self.vector(norm.bias));
         let running = (
             self.buffers.part(&norm.mean),
@@ -324,11 +335,11 @@ impl<'a> Pass<'a> {
         );
         match (self.mode, running) {
             (Mode::Evaluate, (Some(mean), Some(variance))) => {
-                x.channels(|x| ops::batch_norm_evaluate(x, gain, bias, mean, variance))
+                x.channels(|x| ops::batch_norm_evaluate(x, gain, bias, mean, variance, relu))
             }
             _ => x.channels(|x| {
                 let [n, _, positions] = x.dims();
-                let result = ops::batch_norm_train(x, gain, bias);
+                let result = ops::batch_norm_train(x, gain, bias, relu);
                 let variance = result.variance * unbiased(n * positions);
                 let statistics = ops::join(vec![result.mean, variance]);
                 self.statistics.push((norm.mean.start, statistics));

@@ -3,6 +3,7 @@
 //! Refuses to: know a model, a file or a process.
 
 mod attention;
+mod convolution;
 pub mod device;
 mod flat;
 mod fused;
@@ -10,6 +11,7 @@ mod mask;
 mod norm;
 
 pub use attention::{Rotation, causal_attention};
+pub use convolution::conv2d;
 pub use flat::{download, is_host, join, part, squared_norm, squared_norm_of, upload};
 pub use mask::dropout_mask;
 pub use norm::{

@@ -1,7 +1,7 @@
 //! Normalisation, as plain tensor operations. Every device can run them, and they are what the fused
 //! ones are tested against.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, activation};
 
 /// Added to variances, as in PyTorch's normalisation layers.
 pub const EPSILON: f64 = 1e-5;
@@ -19,13 +19,19 @@ pub struct BatchNormTrain {
 
 /// Batch normalisation with the statistics of the batch itself (Ioffe and Szegedy 2015).
 ///
-/// `x` is `[n, channels, positions]`, `gain` and `bias` are `[channels]`.
+/// `x` is `[n, channels, positions]`, `gain` and `bias` are `[channels]`. With `relu`, negative
+/// outputs become 0.
 #[must_use]
-pub fn batch_norm_train(x: Tensor<3>, gain: Tensor<1>, bias: Tensor<1>) -> BatchNormTrain {
+pub fn batch_norm_train(
+    x: Tensor<3>,
+    gain: Tensor<1>,
+    bias: Tensor<1>,
+    relu: bool,
+) -> BatchNormTrain {
     if super::is_host(&x.device()) && super::fused::takes(x.dtype()) {
-        return super::fused::batch_norm_train(x, gain, bias, false);
+        return super::fused::batch_norm_train(x, gain, bias, relu);
     }
-    plain_batch_norm_train(x, gain, bias)
+    plain_batch_norm_train(x, gain, bias, relu)
 }
 
 /// [`batch_norm_train`] by burn's own operations, for every device.
@@ -33,10 +39,11 @@ pub(super) fn plain_batch_norm_train(
     x: Tensor<3>,
     gain: Tensor<1>,
     bias: Tensor<1>,
+    relu: bool,
 ) -> BatchNormTrain {
     let result = burn::tensor::module::batch_norm_train(x, gain, bias, EPSILON);
     BatchNormTrain {
-        output: result.output,
+        output: rectified(result.output, relu),
         mean: result.mean.without_autodiff(),
         variance: result.variance.without_autodiff(),
     }
@@ -44,7 +51,7 @@ pub(super) fn plain_batch_norm_train(
 
 /// Batch normalisation with given statistics.
 ///
-/// `x` is `[n, channels, positions]`, all else `[channels]`.
+/// `x` is `[n, channels, positions]`, all else `[channels]`. With `relu`, negative outputs become 0.
 #[must_use]
 pub fn batch_norm_evaluate(
     x: Tensor<3>,
@@ -52,11 +59,17 @@ pub fn batch_norm_evaluate(
     bias: Tensor<1>,
     mean: Tensor<1>,
     variance: Tensor<1>,
+    relu: bool,
 ) -> Tensor<3> {
     let channels = gain.dims()[0];
     let scale = gain / (variance + EPSILON).sqrt();
     let shift = bias - mean * scale.clone();
-    x * scale.reshape([1, channels, 1]) + shift.reshape([1, channels, 1])
+    let y = x * scale.reshape([1, channels, 1]) + shift.reshape([1, channels, 1]);
+    rectified(y, relu)
+}
+
+fn rectified(x: Tensor<3>, relu: bool) -> Tensor<3> {
+    if relu { activation::relu(x) } else { x }
 }
 
 /// Layer normalisation over the last dimension (Ba et al. 2016). `x` is `[rows, width]`.

@@ -386,7 +386,12 @@ fn models_that_do_not_fit_their_data_are_refused() {
             "even head width, not 3",
         ),
         (list(Vec::new()), table(), classes(2), "no layers"),
-        (list(vec![LayerConfig::Flatten]), image(1, 2), classes(4), "anything to train"),
+        (
+            list(vec![LayerConfig::Flatten]),
+            image(1, 2),
+            classes(4),
+            "anything to train",
+        ),
         (
             mlp(&[4], Norm::None, 0.0),
             table(),

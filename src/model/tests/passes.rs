@@ -367,11 +367,27 @@ fn step_times() {
     let fashion = || image(1, 28);
     let cifar = |depth| resnet(depth, Stem::Cifar, 0);
     for (name, network, n) in [
-        ("resnet-8 1x28x28", expand(&cifar(8), &fashion(), &classes(10)), 128),
-        ("resnet-14 1x28x28", expand(&cifar(14), &fashion(), &classes(10)), 128),
-        ("resnet-20 3x32x32", expand(&cifar(20), &image(3, 32), &classes(10)), 128),
+        (
+            "resnet-8 1x28x28",
+            expand(&cifar(8), &fashion(), &classes(10)),
+            128,
+        ),
+        (
+            "resnet-14 1x28x28",
+            expand(&cifar(14), &fashion(), &classes(10)),
+            128,
+        ),
+        (
+            "resnet-20 3x32x32",
+            expand(&cifar(20), &image(3, 32), &classes(10)),
+            128,
+        ),
         ("gpt 4x256", expand(&Model::Gpt(big), &ids, &next), 16),
-        ("mlp 2x256", expand(&mlp(&[256, 256], Norm::None, 0.1), &table(), &classes(2)), 512),
+        (
+            "mlp 2x256",
+            expand(&mlp(&[256, 256], Norm::None, 0.1), &table(), &classes(2)),
+            512,
+        ),
     ] {
         let input = batch(network.input(), n, 2);
         let parameters = Parameters::initial(&network, 3, &Device::flex());
@@ -385,7 +401,10 @@ fn step_times() {
             let gradients = loss.backward();
             drop(parameters.gradient(&network, gradients));
             let end = (start.0.elapsed().as_secs_f64(), processor_seconds());
-            for (best, seconds) in best.iter_mut().zip([middle - start.1, end.1 - middle, end.0]) {
+            for (best, seconds) in best
+                .iter_mut()
+                .zip([middle - start.1, end.1 - middle, end.0])
+            {
                 *best = best.min(seconds * 1e3);
             }
         }

@@ -4,8 +4,13 @@
 //! the tests compare with. Sums are taken in an order that does not depend on threads.
 
 mod batch_norm;
+mod conv2d;
+mod product;
+#[cfg(test)]
+mod tests;
 
 pub(super) use batch_norm::batch_norm_train;
+pub(super) use conv2d::conv2d;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{DType, Flex};
