@@ -1,0 +1,212 @@
+//! A loss or gradient that is not finite: in which layer it began, and with which samples.
+
+use burn::tensor::Tensor;
+
+use super::accumulate::{Totals, dropout_seed};
+use super::learner::Learner;
+use super::loss::{self, Losses};
+use super::step::Session;
+use crate::data::{AugmentKey, Batch, Part, StepBatch};
+use crate::model::Mode;
+use crate::ops;
+use crate::run::{Fault, SampleId, Step};
+
+/// Samples whose names a message quotes; all ids are in the fault.
+const NAMED_MAX: usize = 3;
+
+/// What is not finite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Loss,
+    Gradient,
+}
+
+/// The fault of a step whose summed loss or gradient is not finite. Runs the shards again, one after
+/// another, to find the first layer and the fewest samples that show it. Nothing was updated yet, so
+/// weights and statistics are those of the step.
+pub(super) fn diagnose(session: &Session<'_>, batch: &StepBatch, totals: &Totals) -> Fault {
+    let step = batch.plan.step;
+    let search = Search {
+        session,
+        learner: &session.learner,
+        step,
+        epoch: AugmentKey {
+            seed: session.config.seed,
+            epoch: batch.plan.epoch,
+        },
+    };
+    for (index, shard) in batch.shards.iter().enumerate() {
+        if shard.ids.is_empty() {
+            continue;
+        }
+        let mode = search.mode(index);
+        match search.look(shard, mode) {
+            Ok(None) => {}
+            Ok(Some(found)) => return search.report(index, shard, found),
+            Err(fault) => return fault,
+        }
+    }
+    // Every shard is finite alone: the sum is not.
+    let layer = last_non_finite(&session.learner, &totals.gradient).ok().flatten();
+    let fault = Fault::training(format!(
+        "the gradient overflows in the sum over the shards of step {}",
+        step.next()
+    ))
+    .at(step.next())
+    .on_samples(&batch.plan.samples)
+    .advise("lower `optimizer.learning_rate`; the run can go on from its last checkpoint");
+    match layer {
+        Some(layer) => fault.in_layer(layer),
+        None => fault,
+    }
+}
+
+/// What one shard shows.
+struct Found {
+    kind: Kind,
+    layer: Option<String>,
+    value: f64,
+}
+
+struct Search<'a> {
+    session: &'a Session<'a>,
+    learner: &'a Learner,
+    step: Step,
+    epoch: AugmentKey,
+}
+
+impl Search<'_> {
+    fn mode(&self, shard: usize) -> Mode {
+        Mode::Train {
+            dropout_seed: dropout_seed(self.session.config.seed, self.step, shard),
+        }
+    }
+
+    /// Whether some samples give a loss or gradient that is not finite.
+    fn look(&self, batch: &Batch, mode: Mode) -> Result<Option<Found>, Fault> {
+        let learner = self.learner;
+        let forward =
+            learner
+                .network
+                .forward(&learner.parameters, &learner.buffers, &batch.input, mode);
+        let rows = loss::rows(forward.output);
+        let losses = learner.objective.losses(&rows, &batch.target)?;
+        if let Some(value) = first_non_finite(&losses)? {
+            let layer = learner.network.first_non_finite(
+                &learner.parameters,
+                &learner.buffers,
+                &batch.input,
+                mode,
+            );
+            return Ok(Some(Found {
+                kind: Kind::Loss,
+                layer,
+                value,
+            }));
+        }
+        let gradient = learner
+            .parameters
+            .gradient(&learner.network, losses.surrogate(rows).backward());
+        Ok(last_non_finite(learner, &gradient)?.map(|layer| Found {
+            kind: Kind::Gradient,
+            layer: Some(layer),
+            value: f64::NAN,
+        }))
+    }
+
+    /// Halves the samples of a shard as long as exactly one half shows the fault by itself.
+    fn narrow(&self, shard: usize, ids: &[SampleId]) -> Vec<SampleId> {
+        let mut ids = ids.to_vec();
+        while ids.len() > 1 {
+            let (first, second) = ids.split_at(ids.len() / 2);
+            ids = match (self.shows(shard, first), self.shows(shard, second)) {
+                (true, false) => first.to_vec(),
+                (false, true) => second.to_vec(),
+                _ => break,
+            };
+        }
+        ids
+    }
+
+    fn shows(&self, shard: usize, ids: &[SampleId]) -> bool {
+        let batch = self
+            .session
+            .dataset
+            .batch(Part::Train, ids, Some(self.epoch));
+        batch.is_ok_and(|batch| !matches!(self.look(&batch, self.mode(shard)), Ok(None)))
+    }
+
+    fn report(&self, shard: usize, batch: &Batch, found: Found) -> Fault {
+        let ids = self.narrow(shard, &batch.ids);
+        let what = match (found.kind, found.value.is_nan()) {
+            (Kind::Loss, true) => "the loss is not a number (NaN)",
+            (Kind::Loss, false) => "the loss is infinite",
+            (Kind::Gradient, _) => "the gradient is not finite",
+        };
+        let place = match (&found.layer, found.kind) {
+            (Some(layer), Kind::Loss) => format!(", first after layer {layer}"),
+            (Some(parameter), Kind::Gradient) => format!(", first at parameter {parameter}"),
+            (None, _) => ", all layers are finite".to_string(),
+        };
+        let whole = ids.len() == batch.ids.len() && ids.len() > 1;
+        let who = if whole {
+            format!("all {} samples of shard {shard}", ids.len())
+        } else {
+            self.names(&ids)
+        };
+        let step = self.step.next();
+        let fault = Fault::training(format!("{what} at step {step}{place}, with {who}"))
+            .at(step)
+            .on_samples(&ids)
+            .advise(advice(whole));
+        match found.layer {
+            Some(layer) => fault.in_layer(layer),
+            None => fault,
+        }
+    }
+
+    fn names(&self, ids: &[SampleId]) -> String {
+        let dataset = self.session.dataset;
+        let mut names: Vec<String> = ids
+            .iter()
+            .take(NAMED_MAX)
+            .map(|&id| dataset.sample_name(Part::Train, id))
+            .collect();
+        if ids.len() > NAMED_MAX {
+            names.push(format!("{} more", ids.len() - NAMED_MAX));
+        }
+        names.join(", ")
+    }
+}
+
+fn advice(whole: bool) -> &'static str {
+    if whole {
+        "it is not a single sample: the weights have diverged; lower `optimizer.learning_rate`, \
+         lengthen `schedule.warmup` or set `train.clip_norm`, then resume from the last checkpoint \
+         with --allow-config-change"
+    } else {
+        "look at these samples for extreme values and wrong targets, then resume from the last \
+         checkpoint"
+    }
+}
+
+/// The first loss that is not finite.
+fn first_non_finite(losses: &Losses) -> Result<Option<f64>, Fault> {
+    let values = ops::download(losses.values.clone())?;
+    Ok(values
+        .into_iter()
+        .find(|value| !value.is_finite())
+        .map(f64::from))
+}
+
+/// Name of the parameter nearest to the output whose gradient is not finite: gradients flow from
+/// there, so it is the first.
+fn last_non_finite(learner: &Learner, gradient: &Tensor<1>) -> Result<Option<String>, Fault> {
+    let values = ops::download(gradient.clone())?;
+    let mut specs = learner.network.parameters().iter().rev();
+    let found = specs.find(|spec| {
+        let values = values.get(spec.range.clone()).unwrap_or_default();
+        values.iter().any(|value| !value.is_finite())
+    });
+    Ok(found.map(|spec| spec.name.clone()))
+}
