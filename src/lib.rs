@@ -13,4 +13,5 @@ pub mod plan;
 pub mod run;
 pub mod store;
 pub mod supervisor;
+pub mod train;
 pub mod ui;

@@ -1,6 +1,5 @@
 //! What training is given, and how it begins and ends.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use super::watch::MetricWatch;
 use crate::checkpoint::{Snapshot, TrainState};
 use crate::config::Config;
 use crate::data::{Dataset, Part, Prefetcher};
+use crate::ops;
 use crate::plan::Timetable;
 use crate::run::wire::{Outcome, Phase};
 use crate::run::{Command, Event, Fault, Step};
@@ -91,7 +91,7 @@ pub fn train(job: Job<'_>, reporter: &mut dyn Reporter) -> Result<Outcome, Fault
         steps_total: timetable.steps_total(),
         steps_per_epoch: timetable.steps_per_epoch(),
         checkpoint: job.checkpoint.as_ref().map(|(name, _)| name.clone()),
-        device: format!("{:?}", job.device),
+        device: ops::device::describe(&job.device),
     });
     let batches = Prefetcher::start(
         Arc::clone(&job.dataset),
@@ -158,6 +158,3 @@ fn check_data(
     reporter.event(Event::Warned { message });
     Ok(())
 }
-
-/// Metrics by name.
-pub(super) type Metrics = BTreeMap<String, f64>;

@@ -62,12 +62,21 @@ impl Learner {
         Ok(())
     }
 
-    /// Moves the weights along a gradient `[parameters]` of the mean loss.
-    pub(super) fn update(&mut self, gradient: Tensor<1>, learning_rate: f64) {
-        let updated = self
-            .optimizer
-            .apply(self.parameters.flat(), gradient, learning_rate);
+    /// Moves the weights along `scale` times `gradient` `[parameters]`.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(super) fn update(
+        &mut self,
+        gradient: Tensor<1>,
+        scale: f64,
+        learning_rate: f64,
+    ) -> Result<(), Fault> {
+        let flat = self.parameters.flat();
+        let updated = self.optimizer.apply(flat, gradient, scale, learning_rate)?;
         self.parameters = Parameters::from_flat(&self.network, updated);
+        Ok(())
     }
 
     /// Moves running statistics towards those of a batch, given as a sum over its samples.

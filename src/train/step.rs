@@ -95,8 +95,7 @@ impl Session<'_> {
         );
         let (loss, metrics) = (totals.loss / weight, training_metrics(&totals));
         let samples = batch.plan.samples.len() as u64;
-        let gradient = totals.gradient.mul_scalar(scale);
-        self.learner.update(gradient, learning_rate);
+        self.learner.update(totals.gradient, scale, learning_rate)?;
         self.learner.follow(totals.statistics, to_f64(samples));
         self.learner.wait()?;
         phases.optimizer = clock.elapsed().as_secs_f64();

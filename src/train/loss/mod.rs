@@ -88,14 +88,14 @@ impl Objective {
     ///
     /// # Errors
     ///
-    /// When the target is of another kind than the objective; a mistake of the program.
+    /// When the device fails, or the target is of another kind than the objective.
     pub(crate) fn losses(self, output: &Tensor<2>, target: &Target) -> Result<Losses, Fault> {
         let output = output.clone().inner();
         match (self, target) {
             (
                 Objective::CrossEntropy { smoothing },
                 Target::Classes(classes) | Target::Tokens(classes),
-            ) => Ok(classes::cross_entropy(output, classes, smoothing)),
+            ) => classes::cross_entropy(output, classes, smoothing),
             (Objective::Mse, Target::Values(wanted)) => Ok(values::mse(output, wanted)),
             (Objective::Mae, Target::Values(wanted)) => Ok(values::mae(output, wanted)),
             (Objective::Huber, Target::Values(wanted)) => Ok(values::huber(output, wanted)),
@@ -125,14 +125,9 @@ pub(crate) fn rows(output: Output) -> Tensor<2> {
     }
 }
 
-/// Targets that count: those that are not negative.
-pub(crate) fn counted(target: &Target) -> u64 {
-    match target {
-        Target::Classes(classes) | Target::Tokens(classes) => {
-            classes.iter().filter(|&&class| class >= 0).count() as u64
-        }
-        Target::Values(values) => values.len() as u64,
-    }
+/// Classes that count.
+fn count(classes: &[i32]) -> u64 {
+    classes.iter().filter(|&&class| class >= 0).count() as u64
 }
 
 /// Integers as a column `[n, 1]` beside `like`.

@@ -1,4 +1,13 @@
 //! Metrics against their definitions written out here, and against scikit-learn's values.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::float_cmp,
+    clippy::too_many_arguments,
+    reason = "small numbers, compared exactly where they must be exact"
+)]
 
 use proptest::prelude::*;
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 
 use crate::checkpoint::TensorBytes;
+use crate::ops;
 use crate::run::Fault;
 
 /// One parameter in the flat vector.
@@ -96,8 +97,7 @@ impl<'a> Saved<'a> {
                 },
             }
         }
-        let length = flat.len();
-        Tensor::from_data(TensorData::new(flat, [length]), device)
+        ops::upload(flat, device)
     }
 
     /// The count saved under `name`; 0 after a fault.
@@ -129,15 +129,4 @@ impl<'a> Saved<'a> {
         ))
         .advise("resume with the [optimizer] and [model] sections that the checkpoint was written with"))
     }
-}
-
-/// A flat tensor's values on the host.
-///
-/// # Errors
-///
-/// When the device fails.
-pub(super) fn host(tensor: &Tensor<1>) -> Result<Vec<f32>, Fault> {
-    tensor
-        .try_to_vec_as::<f32>()
-        .map_err(|error| Fault::machine(format!("cannot read from the device: {error:?}")))
 }

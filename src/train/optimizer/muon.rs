@@ -5,16 +5,22 @@
 //! serves both. Convolution kernels count as matrices of [out, the rest].
 
 use burn::optim::momentum::MomentumConfig;
-use burn::optim::{AdjustLrFn, Muon as BurnMuon, MuonConfig, MuonState, Optimizer};
+use burn::optim::{
+    AdjustLrFn, Muon as BurnMuon, MuonConfig, MuonState, Optimizer, RecordState, StateSink,
+    StateSource,
+};
 use burn::tensor::{Device, Tensor};
 
-use super::adam::Adam;
+use super::elementwise::Elementwise;
 use super::layout::{Layout, Saved, Slot, named};
-use super::single;
+use super::{Decay, Update, device};
 use crate::checkpoint::TensorBytes;
+use crate::ops;
 use crate::run::Fault;
 
+/// What the momentum is called in a checkpoint.
 const KIND: &str = "momentum";
+/// Where burn keeps it in its state.
 const PATH: &str = "momentum.velocity";
 
 /// Muon with the AdamW that takes the rest.
@@ -22,7 +28,7 @@ pub(super) struct Muon {
     rule: BurnMuon,
     /// By slot; `None` for those that AdamW takes, and before the first step.
     states: Vec<Option<MuonState<2>>>,
-    rest: Adam,
+    rest: Elementwise,
 }
 
 impl Muon {
@@ -31,7 +37,7 @@ impl Muon {
         momentum: f64,
         iterations: u32,
         adjust: AdjustLrFn,
-        rest: Adam,
+        rest: Elementwise,
     ) -> Self {
         let rule = MuonConfig::new()
             .with_momentum(MomentumConfig {
@@ -49,84 +55,112 @@ impl Muon {
         }
     }
 
-    /// The parameters after one step; `[n]`.
+    /// The parameters after one step.
     pub(super) fn step(
         &mut self,
         layout: &Layout,
-        parameters: &Tensor<1>,
-        gradient: &Tensor<1>,
-        rate: f64,
-    ) -> Tensor<1> {
-        let mut rest = self.step_rest(layout, parameters, gradient, rate);
+        parameters: Tensor<1>,
+        gradient: Tensor<1>,
+        update: &Update,
+    ) -> Result<Tensor<1>, Fault> {
+        let gradient = gradient.mul_scalar(update.scale);
+        let (parameters, gradient) = device::decayed(update, parameters, gradient);
+        let mut rest = self.step_rest(layout, &parameters, &gradient, update)?;
         let mut pieces = Vec::with_capacity(layout.slots.len());
         for (slot, state) in layout.slots.iter().zip(&mut self.states) {
             if slot.hidden_matrix {
                 let (matrix, next) = self.rule.step(
-                    rate,
-                    matrix(parameters, slot),
-                    matrix(gradient, slot),
+                    update.rate,
+                    matrix(&parameters, slot),
+                    matrix(&gradient, slot),
                     state.take(),
                 );
                 *state = next;
                 pieces.push(matrix.reshape([slot.range.len()]));
             } else if let Some(updated) = rest.take() {
-                let after = updated.dims()[0] - slot.range.len();
-                pieces.push(updated.clone().narrow(0, 0, slot.range.len()));
-                rest = (after > 0).then(|| updated.narrow(0, slot.range.len(), after));
+                let length = slot.range.len();
+                let after = updated.dims()[0] - length;
+                pieces.push(updated.clone().narrow(0, 0, length));
+                rest = (after > 0).then(|| updated.narrow(0, length, after));
             }
         }
-        Tensor::cat(pieces, 0)
+        Ok(ops::join(pieces))
     }
 
-    /// The updated values of all that are no hidden matrices, one after another.
+    /// The updated values of all that are no hidden matrices, one after another. They have decayed
+    /// already.
     fn step_rest(
         &mut self,
         layout: &Layout,
         parameters: &Tensor<1>,
         gradient: &Tensor<1>,
-        rate: f64,
-    ) -> Option<Tensor<1>> {
+        update: &Update,
+    ) -> Result<Option<Tensor<1>>, Fault> {
         let gather = |from: &Tensor<1>| -> Vec<Tensor<1>> {
             others(layout)
-                .map(|slot| {
-                    from.clone()
-                        .narrow(0, slot.range.start, slot.range.len())
-                })
+                .map(|slot| ops::part(from, slot.range.clone()))
                 .collect()
         };
         let pieces = gather(parameters);
         if pieces.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let gradient = Tensor::cat(gather(gradient), 0);
-        Some(self.rest.step(Tensor::cat(pieces, 0), gradient, rate))
+        let update = Update {
+            scale: 1.0,
+            rate: update.rate,
+            decay: Decay::Weights(0.0),
+            decay_count: 0,
+        };
+        let gradient = ops::join(gather(gradient));
+        let updated = self.rest.step(ops::join(pieces), gradient, &update)?;
+        Ok(Some(updated))
     }
 
+    /// All state.
     pub(super) fn to_bytes(&self, layout: &Layout) -> Result<Vec<TensorBytes>, Fault> {
         let mut tensors = Vec::new();
         for (slot, state) in layout.slots.iter().zip(&self.states) {
-            if let Some(values) = state.as_ref().and_then(|s| single::vector(s, PATH)) {
-                tensors.extend(named(KIND, &values?, [slot]));
+            if let Some(state) = state {
+                tensors.extend(named(KIND, &momentum(state)?, [slot]));
             }
         }
         tensors.extend(self.rest.to_bytes(others(layout))?);
         Ok(tensors)
     }
 
+    /// Takes the state from what [`Muon::to_bytes`] gave.
     pub(super) fn restore(&mut self, layout: &Layout, saved: &mut Saved<'_>, device: &Device) {
         for (slot, state) in layout.slots.iter().zip(&mut self.states) {
             if slot.hidden_matrix {
                 let flat = saved.flat(KIND, [slot], device);
                 // A missing tensor came back empty; `saved` reports it.
-                *state = (flat.dims()[0] == slot.range.len())
-                    .then(|| single::state(PATH, flat.reshape(matrix_shape(slot)), device))
-                    .flatten();
+                if flat.dims()[0] == slot.range.len() {
+                    *state = state_of(flat.reshape(matrix_shape(slot)), device);
+                }
             }
         }
         if others(layout).next().is_some() {
             self.rest.restore(others(layout), saved, device);
         }
     }
+}
+
+/// The momentum in a state of burn's, whose field is private.
+fn momentum(state: &MuonState<2>) -> Result<Vec<f32>, Fault> {
+    let mut sink = StateSink::default();
+    state.state_flatten("", &mut sink);
+    sink.tensors
+        .into_iter()
+        .find(|(name, _)| name == PATH)
+        .and_then(|(_, data)| data.try_into_vec::<f32>().ok())
+        .ok_or_else(|| Fault::internal("burn's Muon keeps its momentum in another place"))
+}
+
+/// A state of burn's around a momentum.
+fn state_of(momentum: Tensor<2>, device: &Device) -> Option<MuonState<2>> {
+    let mut source = StateSource::default();
+    source.insert_tensor(PATH.to_string(), momentum.into_data());
+    MuonState::state_unflatten("", &mut source, device)
 }
 
 fn others(layout: &Layout) -> impl Iterator<Item = &Slot> + Clone {
@@ -139,7 +173,5 @@ fn matrix_shape(slot: &Slot) -> [usize; 2] {
 }
 
 fn matrix(flat: &Tensor<1>, slot: &Slot) -> Tensor<2> {
-    flat.clone()
-        .narrow(0, slot.range.start, slot.range.len())
-        .reshape(matrix_shape(slot))
+    ops::part(flat, slot.range.clone()).reshape(matrix_shape(slot))
 }
