@@ -6,7 +6,7 @@ use super::accumulate::{Totals, dropout_seed};
 use super::learner::Learner;
 use super::loss::{self, Losses};
 use super::step::Session;
-use crate::data::{AugmentKey, Batch, Part, StepBatch};
+use crate::data::{AugmentKey, Batch, Dataset, Part, StepBatch};
 use crate::model::Mode;
 use crate::ops;
 use crate::run::{Fault, SampleId, Step};
@@ -27,7 +27,8 @@ enum Kind {
 pub(super) fn diagnose(session: &Session<'_>, batch: &StepBatch, totals: &Totals) -> Fault {
     let step = batch.plan.step;
     let search = Search {
-        session,
+        dataset: session.dataset,
+        seed: session.config.seed,
         learner: &session.learner,
         step,
         epoch: AugmentKey {
@@ -69,7 +70,8 @@ struct Found {
 }
 
 struct Search<'a> {
-    session: &'a Session<'a>,
+    dataset: &'a Dataset,
+    seed: u64,
     learner: &'a Learner,
     step: Step,
     epoch: AugmentKey,
@@ -78,7 +80,7 @@ struct Search<'a> {
 impl Search<'_> {
     fn mode(&self, shard: usize) -> Mode {
         Mode::Train {
-            dropout_seed: dropout_seed(self.session.config.seed, self.step, shard),
+            dropout_seed: dropout_seed(self.seed, self.step, shard),
         }
     }
 
@@ -129,10 +131,7 @@ impl Search<'_> {
     }
 
     fn shows(&self, shard: usize, ids: &[SampleId]) -> bool {
-        let batch = self
-            .session
-            .dataset
-            .batch(Part::Train, ids, Some(self.epoch));
+        let batch = self.dataset.batch(Part::Train, ids, Some(self.epoch));
         batch.is_ok_and(|batch| !matches!(self.look(&batch, self.mode(shard)), Ok(None)))
     }
 
@@ -166,11 +165,10 @@ impl Search<'_> {
     }
 
     fn names(&self, ids: &[SampleId]) -> String {
-        let dataset = self.session.dataset;
         let mut names: Vec<String> = ids
             .iter()
             .take(NAMED_MAX)
-            .map(|&id| dataset.sample_name(Part::Train, id))
+            .map(|&id| self.dataset.sample_name(Part::Train, id))
             .collect();
         if ids.len() > NAMED_MAX {
             names.push(format!("{} more", ids.len() - NAMED_MAX));

@@ -372,7 +372,7 @@ fn the_pass_is_the_chain() {
 #[test]
 fn burn_agrees() {
     use burn::optim::momentum::MomentumConfig;
-    use burn::optim::{AdamWConfig, LionConfig, Optimizer as _, SgdConfig};
+    use burn::optim::{AdamWConfig, LionConfig, SgdConfig};
     fn compare<O: burn::optim::Optimizer>(theirs: &O, ours: &config::Optimizer) {
         let layout = layout(&[(&[30], false)], 1);
         let mut optimizer = Optimizer::new(ours, layout);

@@ -194,7 +194,7 @@ impl Bench {
 
     /// The newest checkpoint in the folder `name`.
     pub(in crate::train) fn newest(&self, name: &str) -> Snapshot {
-        let (newest, rejected) = checkpoint::newest_good(&self.checkpoints(name));
+        let (newest, rejected) = checkpoint::newest_good(&self.checkpoints(name)).unwrap();
         assert!(rejected.is_empty(), "{rejected:?}");
         newest.unwrap().1
     }
