@@ -5,7 +5,7 @@ use super::mean;
 
 /// Most scores that are kept, 64 MiB of them. Beyond it AUROC is not reported: an approximation
 /// under the same name would be a lie.
-pub(crate) const AUROC_SCORES_MAX: usize = 1 << 24;
+pub(super) const AUROC_SCORES_MAX: usize = 1 << 24;
 
 /// Scores of all rows seen. Two classes need one score per row, the difference of the logits; more
 /// need one per class, the log-probability, for one class against the rest.

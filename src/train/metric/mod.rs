@@ -2,7 +2,7 @@
 //!
 //! Counts are integers and sums are float64, so the size of the batches changes nothing but the
 //! last digits, and meters of several workers can be merged. AUROC alone has to keep every score;
-//! it does up to [`AUROC_SCORES_MAX`] and is absent beyond.
+//! it does up to [`auroc::AUROC_SCORES_MAX`] and is absent beyond.
 //!
 //! Refuses to: average averages, or report a value that is not a number.
 //!
@@ -21,11 +21,11 @@ use std::collections::BTreeMap;
 use crate::data::{Target, TargetShape};
 use crate::run::Fault;
 
+#[cfg(test)]
+use auroc::AUROC_SCORES_MAX;
 use classes::ClassMeter;
 use tokens::TokenMeter;
 use values::ValueMeter;
-
-pub(crate) use auroc::AUROC_SCORES_MAX;
 
 /// Measures predictions of one kind of target.
 #[derive(Clone, Debug)]
