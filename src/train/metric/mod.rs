@@ -95,6 +95,10 @@ impl Meter {
     /// # Errors
     ///
     /// When it is of another kind; a mistake of the program.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "one worker sees everything; several will merge what they saw")
+    )]
     pub(crate) fn merge(&mut self, other: &Meter) -> Result<(), Fault> {
         match (self, other) {
             (Meter::Classes(mine), Meter::Classes(other)) => mine.merge(other),

@@ -31,13 +31,6 @@ pub(crate) struct Layout {
     pub(crate) decay_count: usize,
 }
 
-impl Layout {
-    /// Length of the flat vector.
-    pub(crate) fn len(&self) -> usize {
-        self.slots.last().map_or(0, |slot| slot.range.end)
-    }
-}
-
 /// Flat state over some slots, cut into one tensor per parameter, each called `kind.<parameter>`.
 /// `flat` holds the slots' values one after another.
 pub(super) fn named<'a>(
