@@ -43,7 +43,12 @@ pub(super) fn evaluate(
             &batch.input,
             Mode::Evaluate,
         );
-        measure(learner, &mut meter, loss::rows(forward.output), &batch.target)?;
+        measure(
+            learner,
+            &mut meter,
+            loss::rows(forward.output),
+            &batch.target,
+        )?;
         start = end;
     }
     Ok(meter.values())
@@ -51,7 +56,10 @@ pub(super) fn evaluate(
 
 /// Samples per forward pass: `eval.batch`, or a training shard.
 fn batch_size(config: &Config) -> u64 {
-    let shard = config.train.global_batch.div_ceil(config.train.shards.max(1));
+    let shard = config
+        .train
+        .global_batch
+        .div_ceil(config.train.shards.max(1));
     let chosen = match config.eval.batch {
         0 => shard,
         batch => batch,

@@ -56,7 +56,10 @@ pub struct Job<'a> {
 /// when data cannot be read, the device fails, or the last checkpoint cannot be written. Checkpoints
 /// written before stay.
 pub fn train(job: Job<'_>, reporter: &mut dyn Reporter) -> Result<Outcome, Fault> {
-    let start = job.checkpoint.as_ref().map_or(Step::new(0), |(_, c)| c.step);
+    let start = job
+        .checkpoint
+        .as_ref()
+        .map_or(Step::new(0), |(_, c)| c.step);
     reporter.phase(start, Phase::Preparing);
     let samples = job.dataset.samples(Part::Train);
     if samples == 0 {
@@ -137,11 +140,7 @@ fn finished(job: &Job<'_>, timetable: &Timetable, watch: &MetricWatch) -> Option
 }
 
 /// The data must be those that the checkpoint was trained on, unless the config was changed.
-fn check_data(
-    job: &Job<'_>,
-    state: &TrainState,
-    reporter: &mut dyn Reporter,
-) -> Result<(), Fault> {
+fn check_data(job: &Job<'_>, state: &TrainState, reporter: &mut dyn Reporter) -> Result<(), Fault> {
     let found = &job.dataset.summary().fingerprint;
     if *found == state.data_fingerprint {
         return Ok(());

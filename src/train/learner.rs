@@ -50,8 +50,7 @@ impl Learner {
     ///
     /// When they are not exactly what this learner has.
     pub(super) fn restore(&mut self, config: &Config, snapshot: &Snapshot) -> Result<(), Fault> {
-        self.parameters =
-            Parameters::from_bytes(&self.network, &snapshot.model, &self.device)?;
+        self.parameters = Parameters::from_bytes(&self.network, &snapshot.model, &self.device)?;
         self.buffers = Buffers::from_bytes(&self.network, &snapshot.model, &self.device)?;
         self.optimizer = Optimizer::from_bytes(
             &config.optimizer,

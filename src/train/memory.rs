@@ -23,7 +23,11 @@ impl MemoryWatch {
         }
         self.last = Some(Instant::now());
         let peak_bytes = peak_bytes()?;
-        let grown = if always { self.reported } else { self.reported + self.reported / 100 };
+        let grown = if always {
+            self.reported
+        } else {
+            self.reported + self.reported / 100
+        };
         if peak_bytes <= grown {
             return None;
         }

@@ -48,7 +48,9 @@ pub(super) fn diagnose(session: &Session<'_>, batch: &StepBatch, totals: &Totals
         }
     }
     // Every shard is finite alone: the sum is not.
-    let layer = last_non_finite(&session.learner, &totals.gradient).ok().flatten();
+    let layer = last_non_finite(&session.learner, &totals.gradient)
+        .ok()
+        .flatten();
     let fault = Fault::training(format!(
         "the gradient overflows in the sum over the shards of step {}",
         step.next()

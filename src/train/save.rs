@@ -42,7 +42,12 @@ impl Saver {
     }
 
     /// Hands over a snapshot whose copying began at `began`. Waits for the one before it.
-    pub(super) fn submit(&mut self, snapshot: Snapshot, began: Instant, reporter: &mut dyn Reporter) {
+    pub(super) fn submit(
+        &mut self,
+        snapshot: Snapshot,
+        began: Instant,
+        reporter: &mut dyn Reporter,
+    ) {
         self.newest = Some(snapshot.step);
         self.due.done();
         if let Some(writer) = &mut self.writer {

@@ -155,7 +155,13 @@ mod tests {
     #[test]
     fn patience_counts_evaluations_without_improvement() {
         let mut watch = watch(Goal::Max, 2, 0.1);
-        for (step, x, bad) in [(1, 1.0, 0), (2, 1.05, 1), (3, 1.2, 0), (4, 1.3, 1), (5, 0.0, 2)] {
+        for (step, x, bad) in [
+            (1, 1.0, 0),
+            (2, 1.05, 1),
+            (3, 1.2, 0),
+            (4, 1.3, 1),
+            (5, 0.0, 2),
+        ] {
             assert!(!watch.stops(), "{step}");
             watch.take(Step::new(step), &metrics(x, 1.0), true);
             assert_eq!(watch.memory.as_ref().unwrap().bad, bad, "{step}");

@@ -36,11 +36,7 @@ pub(super) fn cross_entropy(
 }
 
 /// One pass over host memory; a row stays in the cache while it is worked on.
-pub(super) fn on_host(
-    logits: Tensor<2>,
-    classes: &[i32],
-    smoothing: f64,
-) -> Result<Losses, Fault> {
+pub(super) fn on_host(logits: Tensor<2>, classes: &[i32], smoothing: f64) -> Result<Losses, Fault> {
     let device = logits.device();
     let [rows, width] = logits.dims();
     let mut gradient = ops::download(logits)?;
@@ -100,7 +96,10 @@ pub(super) fn on_device(logits: Tensor<2>, classes: &[i32], smoothing: f64) -> L
     let sums = exponentials.clone().sum_dim(1);
     let log_sums = sums.clone().log();
 
-    let indices = column(classes.iter().map(|&class| class.max(0)).collect(), &shifted);
+    let indices = column(
+        classes.iter().map(|&class| class.max(0)).collect(),
+        &shifted,
+    );
     let chosen = shifted.clone().gather(1, indices.clone());
     let mut values = log_sums.clone() - chosen;
     if smoothing > 0.0 {

@@ -53,7 +53,8 @@ fn reference(row: &[f64], class: i32, smoothing: f64) -> (f64, Vec<f64>) {
 }
 
 fn wave(count: usize, scale: f64) -> Vec<f64> {
-    let value = |i: usize| scale * ((0.7 * i as f64 + 1.3).sin() + 0.5 * (0.13 * (i * i) as f64).cos());
+    let value =
+        |i: usize| scale * ((0.7 * i as f64 + 1.3).sin() + 0.5 * (0.13 * (i * i) as f64).cos());
     (0..count).map(|i| f64::from(value(i) as f32)).collect()
 }
 
@@ -77,17 +78,29 @@ fn cross_entropy_is_that_of_float64() {
     let width = 7;
     for scale in [0.5, 5.0, 80.0] {
         let logits = wave(9 * width, scale);
-        for classes in [[0, 1, 2, 3, 4, 5, 6, 0, 3], [6, -1, 2, -1, -100, 5, 6, 0, 3]] {
+        for classes in [
+            [0, 1, 2, 3, 4, 5, 6, 0, 3],
+            [6, -1, 2, -1, -100, 5, 6, 0, 3],
+        ] {
             for smoothing in [0.0, 0.1] {
                 let losses = Objective::CrossEntropy { smoothing }
                     .losses(&matrix(&logits, width), &Target::Classes(classes.to_vec()))
                     .unwrap();
                 let rows = logits.chunks_exact(width).zip(classes);
-                let (values, gradients): (Vec<f64>, Vec<Vec<f64>>) =
-                    rows.map(|(row, class)| reference(row, class, smoothing)).unzip();
-                assert_close(&host(losses.values), &values, 1e-5, 1e-5 * scale.max(1.0) * 1e-2);
+                let (values, gradients): (Vec<f64>, Vec<Vec<f64>>) = rows
+                    .map(|(row, class)| reference(row, class, smoothing))
+                    .unzip();
+                assert_close(
+                    &host(losses.values),
+                    &values,
+                    1e-5,
+                    1e-5 * scale.max(1.0) * 1e-2,
+                );
                 assert_close(&host(losses.gradient), &gradients.concat(), 1e-5, 1e-7);
-                assert_eq!(losses.count, classes.iter().filter(|&&c| c >= 0).count() as u64);
+                assert_eq!(
+                    losses.count,
+                    classes.iter().filter(|&&c| c >= 0).count() as u64
+                );
             }
         }
     }
@@ -117,7 +130,9 @@ fn errors_of_numbers_are_those_of_float64() {
     };
     let cases: [(Objective, &dyn Fn(f64) -> (f64, f64)); 3] = [
         (Objective::Mse, &|d| (d * d, 2.0 * d)),
-        (Objective::Mae, &|d| (d.abs(), if d == 0.0 { 0.0 } else { d.signum() })),
+        (Objective::Mae, &|d| {
+            (d.abs(), if d == 0.0 { 0.0 } else { d.signum() })
+        }),
         (Objective::Huber, &|d| {
             if d.abs() <= 1.0 {
                 (0.5 * d * d, d)
@@ -143,7 +158,9 @@ fn the_surrogate_hands_the_gradient_to_the_graph() {
     let input = matrix(&wave(12, 1.0), 3).autodiff();
     let output = input.clone().matmul(weight.clone());
     let target = Target::Classes(vec![0, 1, 1, 0]);
-    let losses = Objective::CrossEntropy { smoothing: 0.0 }.losses(&output, &target).unwrap();
+    let losses = Objective::CrossEntropy { smoothing: 0.0 }
+        .losses(&output, &target)
+        .unwrap();
     let expected = input.inner().transpose().matmul(losses.gradient.clone());
     let mut gradients = losses.surrogate(output).backward();
     let found = weight.grad_remove(&mut gradients).unwrap();
@@ -194,9 +211,16 @@ fn loss_and_target_must_fit() {
         (Loss::Huber, true, false),
         (Loss::Huber, false, true),
     ] {
-        assert_eq!(Objective::resolve(&train(loss), classes).is_ok(), fits, "{loss:?} {classes}");
+        assert_eq!(
+            Objective::resolve(&train(loss), classes).is_ok(),
+            fits,
+            "{loss:?} {classes}"
+        );
     }
     let smoothed = Objective::CrossEntropy { smoothing: 0.1 };
-    assert_eq!(smoothed.measured(), Objective::CrossEntropy { smoothing: 0.0 });
+    assert_eq!(
+        smoothed.measured(),
+        Objective::CrossEntropy { smoothing: 0.0 }
+    );
     assert_eq!(Objective::Huber.measured(), Objective::Huber);
 }

@@ -51,7 +51,9 @@ impl Meter {
             TargetShape::Classes { names } => {
                 Meter::Classes(ClassMeter::new(names.len(), top(names.len())))
             }
-            TargetShape::NextToken { vocabulary } => Meter::Tokens(TokenMeter::new(top(*vocabulary))),
+            TargetShape::NextToken { vocabulary } => {
+                Meter::Tokens(TokenMeter::new(top(*vocabulary)))
+            }
             TargetShape::Value { std, .. } => Meter::Values(ValueMeter::new(*std)),
         }
     }
@@ -85,7 +87,11 @@ impl Meter {
             {
                 meter.add(predictions, values, losses);
             }
-            _ => return Err(Fault::internal("predictions and targets do not fit together")),
+            _ => {
+                return Err(Fault::internal(
+                    "predictions and targets do not fit together",
+                ));
+            }
         }
         Ok(())
     }
@@ -97,7 +103,10 @@ impl Meter {
     /// When it is of another kind; a mistake of the program.
     #[cfg_attr(
         not(test),
-        expect(dead_code, reason = "one worker sees everything; several will merge what they saw")
+        expect(
+            dead_code,
+            reason = "one worker sees everything; several will merge what they saw"
+        )
     )]
     pub(crate) fn merge(&mut self, other: &Meter) -> Result<(), Fault> {
         match (self, other) {

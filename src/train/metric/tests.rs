@@ -23,7 +23,9 @@ fn names(count: usize) -> TargetShape {
 fn classes(logits: &[f32], classes: &[i32], count: usize, top_k: u32) -> BTreeMap<String, f64> {
     let mut meter = Meter::new(&names(count), top_k);
     let losses = vec![0.5; classes.len()];
-    meter.add(logits, &Target::Classes(classes.to_vec()), &losses).unwrap();
+    meter
+        .add(logits, &Target::Classes(classes.to_vec()), &losses)
+        .unwrap();
     meter.values()
 }
 
@@ -34,7 +36,13 @@ fn pairs(scores: &[f64], truth: &[bool]) -> Option<f64> {
         for (j, &b) in scores.iter().enumerate() {
             if truth[i] && !truth[j] {
                 all += 1.0;
-                right += if a > b { 1.0 } else if a == b { 0.5 } else { 0.0 };
+                right += if a > b {
+                    1.0
+                } else if a == b {
+                    0.5
+                } else {
+                    0.0
+                };
             }
         }
     }
@@ -120,17 +128,35 @@ proptest! {
 fn what_is_not_defined_is_absent() {
     assert!(Meter::new(&names(3), 0).values().is_empty());
     let one_sided = classes(&[0.0, 1.0, 1.0, 0.0], &[1, 1], 2, 5);
-    assert_eq!(one_sided.keys().collect::<Vec<_>>(), ["accuracy", "f1", "loss"]);
+    assert_eq!(
+        one_sided.keys().collect::<Vec<_>>(),
+        ["accuracy", "f1", "loss"]
+    );
     // A NaN predicts nothing and has no AUROC; the rest is measured.
     let spoilt = classes(&[0.0, f32::NAN, 1.0, 0.0], &[1, 0], 2, 0);
     assert_eq!(spoilt["accuracy"], 0.5);
     assert!(!spoilt.contains_key("auroc"));
-    let mut values = Meter::new(&TargetShape::Value { mean: 0.0, std: 2.0 }, 0);
-    values.add(&[1.5], &Target::Values(vec![1.0]), &[0.25]).unwrap();
-    assert_eq!(values.values().keys().collect::<Vec<_>>(), ["loss", "mae", "mse"]);
+    let mut values = Meter::new(
+        &TargetShape::Value {
+            mean: 0.0,
+            std: 2.0,
+        },
+        0,
+    );
+    values
+        .add(&[1.5], &Target::Values(vec![1.0]), &[0.25])
+        .unwrap();
+    assert_eq!(
+        values.values().keys().collect::<Vec<_>>(),
+        ["loss", "mae", "mse"]
+    );
     let wrong = values.add(&[1.0, 2.0], &Target::Values(vec![1.0]), &[0.0]);
     assert!(wrong.is_err());
-    assert!(values.add(&[1.0], &Target::Classes(vec![0]), &[0.0]).is_err());
+    assert!(
+        values
+            .add(&[1.0], &Target::Classes(vec![0]), &[0.0])
+            .is_err()
+    );
     assert!(values.merge(&Meter::new(&names(2), 0)).is_err());
 }
 
@@ -139,11 +165,12 @@ fn numbers_are_measured_in_the_units_of_the_data() {
     let (mean, std) = (50.0, 4.0);
     let truth = [40.0f64, 52.0, 58.0, 47.0];
     let guess = [42.0f64, 50.0, 57.0, 51.0];
-    let scaled = |values: &[f64]| -> Vec<f32> {
-        values.iter().map(|v| ((v - mean) / std) as f32).collect()
-    };
+    let scaled =
+        |values: &[f64]| -> Vec<f32> { values.iter().map(|v| ((v - mean) / std) as f32).collect() };
     let mut meter = Meter::new(&TargetShape::Value { mean, std }, 0);
-    meter.add(&scaled(&guess), &Target::Values(scaled(&truth)), &[0.0; 4]).unwrap();
+    meter
+        .add(&scaled(&guess), &Target::Values(scaled(&truth)), &[0.0; 4])
+        .unwrap();
     let values = meter.values();
     let average = truth.iter().sum::<f64>() / 4.0;
     let squared: f64 = truth.iter().zip(guess).map(|(t, g)| (t - g).powi(2)).sum();
@@ -192,16 +219,26 @@ fn scikit_learn_agrees() {
         let wanted = case["values"].as_object().unwrap();
         let targets = fixture::numbers(&case["targets"]);
         let found = if case["task"] == "regression" {
-            let mut meter = Meter::new(&TargetShape::Value { mean: 0.0, std: 1.0 }, 0);
-            let guess: Vec<f32> =
-                fixture::numbers(&case["predictions"]).iter().map(|&v| v as f32).collect();
+            let mut meter = Meter::new(
+                &TargetShape::Value {
+                    mean: 0.0,
+                    std: 1.0,
+                },
+                0,
+            );
+            let guess: Vec<f32> = fixture::numbers(&case["predictions"])
+                .iter()
+                .map(|&v| v as f32)
+                .collect();
             let truth = Target::Values(targets.iter().map(|&v| v as f32).collect());
             meter.add(&guess, &truth, &vec![0.0; guess.len()]).unwrap();
             meter.values()
         } else {
             let width = usize::try_from(case["logits"]["shape"][1].as_u64().unwrap()).unwrap();
-            let logits: Vec<f32> =
-                fixture::numbers(&case["logits"]["data"]).iter().map(|&v| v as f32).collect();
+            let logits: Vec<f32> = fixture::numbers(&case["logits"]["data"])
+                .iter()
+                .map(|&v| v as f32)
+                .collect();
             let truth: Vec<i32> = targets.iter().map(|&t| t as i32).collect();
             classes(&logits, &truth, width, 2)
         };
@@ -218,7 +255,10 @@ fn scikit_learn_agrees() {
         ] {
             if let (Some(wanted), Some(found)) = (wanted.get(theirs), found.get(ours)) {
                 let wanted = wanted.as_f64().unwrap();
-                assert!((found - wanted).abs() <= 1e-6 * wanted.abs(), "{name} {ours}: {found} {wanted}");
+                assert!(
+                    (found - wanted).abs() <= 1e-6 * wanted.abs(),
+                    "{name} {ours}: {found} {wanted}"
+                );
                 compared += 1;
             }
         }

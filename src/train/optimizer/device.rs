@@ -41,8 +41,8 @@ pub(super) fn step(
         }
         (Rule::Lion { betas }, [momentum]) => {
             let [beta_1, beta_2] = betas;
-            let direction = momentum.clone().mul_scalar(beta_1)
-                + gradient.clone().mul_scalar(1.0 - beta_1);
+            let direction =
+                momentum.clone().mul_scalar(beta_1) + gradient.clone().mul_scalar(1.0 - beta_1);
             momentum.inplace(|m| m.mul_scalar(beta_2) + gradient.mul_scalar(1.0 - beta_2));
             parameters - direction.sign().mul_scalar(rate)
         }
@@ -63,10 +63,7 @@ pub(super) fn decayed(
             (parameters, gradient)
         }
         Decay::Gradient(decay) => {
-            let added = parameters
-                .clone()
-                .narrow(0, 0, count)
-                .mul_scalar(decay);
+            let added = parameters.clone().narrow(0, 0, count).mul_scalar(decay);
             let gradient = with_prefix(gradient, count, |prefix| prefix + added);
             (parameters, gradient)
         }

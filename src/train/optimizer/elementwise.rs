@@ -74,7 +74,12 @@ impl Elementwise {
     ) -> Result<Tensor<1>, Fault> {
         let State { time, mut vectors } = self.state.take().unwrap_or_else(|| State {
             time: 0,
-            vectors: self.rule.kinds().iter().map(|_| gradient.zeros_like()).collect(),
+            vectors: self
+                .rule
+                .kinds()
+                .iter()
+                .map(|_| gradient.zeros_like())
+                .collect(),
         });
         let time = time + 1;
         let parameters = if ops::is_host(&gradient.device()) {

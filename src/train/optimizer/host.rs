@@ -37,10 +37,17 @@ pub(super) fn step(
     match (rule, &mut state[..]) {
         (Rule::Sgd { momentum, nesterov }, [velocity]) => {
             let (rate, momentum) = (narrow(update.rate), narrow(momentum));
-            pass(update, &mut weights, &gradient, [velocity], |g, [v]| {
-                *v = momentum * *v + g;
-                rate * if nesterov { momentum * *v + g } else { *v }
-            }, scale);
+            pass(
+                update,
+                &mut weights,
+                &gradient,
+                [velocity],
+                |g, [v]| {
+                    *v = momentum * *v + g;
+                    rate * if nesterov { momentum * *v + g } else { *v }
+                },
+                scale,
+            );
         }
         (Rule::Sgd { .. }, _) => {
             let rate = narrow(update.rate);
@@ -52,21 +59,35 @@ pub(super) fn step(
             let rate = narrow(update.rate / correction(betas[0], time));
             let inverse = narrow(1.0 / correction(betas[1], time).sqrt());
             let epsilon = narrow(epsilon);
-            pass(update, &mut weights, &gradient, [first, second], |g, [m, v]| {
-                *m = beta_1 * *m + rest_1 * g;
-                *v = beta_2 * *v + rest_2 * (g * g);
-                rate * *m / (v.sqrt() * inverse + epsilon)
-            }, scale);
+            pass(
+                update,
+                &mut weights,
+                &gradient,
+                [first, second],
+                |g, [m, v]| {
+                    *m = beta_1 * *m + rest_1 * g;
+                    *v = beta_2 * *v + rest_2 * (g * g);
+                    rate * *m / (v.sqrt() * inverse + epsilon)
+                },
+                scale,
+            );
         }
         (Rule::Lion { betas }, [momentum]) => {
             let [beta_1, beta_2] = betas.map(narrow);
             let [rest_1, rest_2] = betas.map(|beta| narrow(1.0 - beta));
             let rate = narrow(update.rate);
-            pass(update, &mut weights, &gradient, [momentum], |g, [m]| {
-                let direction = beta_1 * *m + rest_1 * g;
-                *m = beta_2 * *m + rest_2 * g;
-                rate * sign(direction)
-            }, scale);
+            pass(
+                update,
+                &mut weights,
+                &gradient,
+                [momentum],
+                |g, [m]| {
+                    let direction = beta_1 * *m + rest_1 * g;
+                    *m = beta_2 * *m + rest_2 * g;
+                    rate * sign(direction)
+                },
+                scale,
+            );
         }
         // The state always has the vectors of its rule.
         (Rule::Adam { .. } | Rule::Lion { .. }, _) => {}
@@ -96,21 +117,25 @@ fn pass<const N: usize>(
     }
     let weights = weights.par_chunks_mut(CHUNK);
     let work = weights.zip(gradient.par_chunks(CHUNK)).zip(states);
-    work.enumerate().for_each(|(index, ((weights, gradient), states))| {
-        let Ok(states) = <[&mut [f32]; N]>::try_from(states) else {
-            return;
-        };
-        let decaying = update.decay_count.saturating_sub(index * CHUNK).min(weights.len());
-        let (l2, keep) = match update.decay {
-            Decay::Gradient(decay) => (narrow(decay), 1.0),
-            Decay::Weights(decay) => (0.0, narrow(1.0 - update.rate * decay)),
-        };
-        let (w, weights) = weights.split_at_mut(decaying);
-        let (g, gradient) = gradient.split_at(decaying);
-        let [s, states] = halves(states, decaying);
-        run(w, g, s, &rule, (scale, l2, keep));
-        run(weights, gradient, states, &rule, (scale, 0.0, 1.0));
-    });
+    work.enumerate()
+        .for_each(|(index, ((weights, gradient), states))| {
+            let Ok(states) = <[&mut [f32]; N]>::try_from(states) else {
+                return;
+            };
+            let decaying = update
+                .decay_count
+                .saturating_sub(index * CHUNK)
+                .min(weights.len());
+            let (l2, keep) = match update.decay {
+                Decay::Gradient(decay) => (narrow(decay), 1.0),
+                Decay::Weights(decay) => (0.0, narrow(1.0 - update.rate * decay)),
+            };
+            let (w, weights) = weights.split_at_mut(decaying);
+            let (g, gradient) = gradient.split_at(decaying);
+            let [s, states] = halves(states, decaying);
+            run(w, g, s, &rule, (scale, l2, keep));
+            run(weights, gradient, states, &rule, (scale, 0.0, 1.0));
+        });
 }
 
 /// The first `count` elements of each vector, and the others.

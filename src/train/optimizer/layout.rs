@@ -111,8 +111,11 @@ impl<'a> Saved<'a> {
     ///
     /// With all that did not fit.
     pub(super) fn finish(mut self) -> Result<(), Fault> {
-        self.faults
-            .extend(self.tensors.keys().map(|name| format!("{name} is unexpected")));
+        self.faults.extend(
+            self.tensors
+                .keys()
+                .map(|name| format!("{name} is unexpected")),
+        );
         if self.faults.is_empty() {
             return Ok(());
         }
@@ -120,6 +123,8 @@ impl<'a> Saved<'a> {
             "the checkpoint's optimizer state does not fit this config:\n    {}",
             self.faults.join("\n    ")
         ))
-        .advise("resume with the [optimizer] and [model] sections that the checkpoint was written with"))
+        .advise(
+            "resume with the [optimizer] and [model] sections that the checkpoint was written with",
+        ))
     }
 }

@@ -61,7 +61,9 @@ fn length(layout: &Layout) -> usize {
 }
 
 fn wave(count: usize, phase: f64) -> Vec<f64> {
-    let value = |i: usize| (0.7 * i as f64 + 1.3 + phase).sin() + 0.5 * (0.13 * (i * i) as f64 + phase).cos();
+    let value = |i: usize| {
+        (0.7 * i as f64 + 1.3 + phase).sin() + 0.5 * (0.13 * (i * i) as f64 + phase).cos()
+    };
     (0..count).map(|i| f64::from(value(i) as f32)).collect()
 }
 
@@ -75,14 +77,53 @@ fn every_rule() -> Vec<config::Optimizer> {
     let learning_rate = 0.01;
     let betas = [0.9, 0.999];
     vec![
-        O::Sgd { learning_rate, momentum: 0.0, nesterov: false, weight_decay: 0.05 },
-        O::Sgd { learning_rate, momentum: 0.9, nesterov: false, weight_decay: 0.05 },
-        O::Sgd { learning_rate, momentum: 0.9, nesterov: true, weight_decay: 0.0 },
-        O::Adam { learning_rate, betas, epsilon: 1e-8, weight_decay: 0.05 },
-        O::Adamw { learning_rate, betas, epsilon: 1e-8, weight_decay: 0.05 },
-        O::Adamw { learning_rate, betas: [0.8, 0.95], epsilon: 1e-3, weight_decay: 0.0 },
-        O::Lion { learning_rate, betas: [0.9, 0.99], weight_decay: 0.1 },
-        O::Muon { learning_rate, momentum: 0.95, iterations: 5, weight_decay: 0.1 },
+        O::Sgd {
+            learning_rate,
+            momentum: 0.0,
+            nesterov: false,
+            weight_decay: 0.05,
+        },
+        O::Sgd {
+            learning_rate,
+            momentum: 0.9,
+            nesterov: false,
+            weight_decay: 0.05,
+        },
+        O::Sgd {
+            learning_rate,
+            momentum: 0.9,
+            nesterov: true,
+            weight_decay: 0.0,
+        },
+        O::Adam {
+            learning_rate,
+            betas,
+            epsilon: 1e-8,
+            weight_decay: 0.05,
+        },
+        O::Adamw {
+            learning_rate,
+            betas,
+            epsilon: 1e-8,
+            weight_decay: 0.05,
+        },
+        O::Adamw {
+            learning_rate,
+            betas: [0.8, 0.95],
+            epsilon: 1e-3,
+            weight_decay: 0.0,
+        },
+        O::Lion {
+            learning_rate,
+            betas: [0.9, 0.99],
+            weight_decay: 0.1,
+        },
+        O::Muon {
+            learning_rate,
+            momentum: 0.95,
+            iterations: 5,
+            weight_decay: 0.1,
+        },
     ]
 }
 
@@ -94,14 +135,26 @@ struct Reference {
 }
 
 impl Reference {
-    fn step(&mut self, rule: &config::Optimizer, w: &mut [f64], g: &[f64], rate: f64, decays: usize) {
+    fn step(
+        &mut self,
+        rule: &config::Optimizer,
+        w: &mut [f64],
+        g: &[f64],
+        rate: f64,
+        decays: usize,
+    ) {
         use config::Optimizer as O;
         self.time += 1;
         for i in 0..w.len() {
             let on = |decay: f64| if i < decays { decay } else { 0.0 };
             let (m, v) = (&mut self.m[i], &mut self.v[i]);
             match *rule {
-                O::Sgd { momentum, nesterov, weight_decay, .. } => {
+                O::Sgd {
+                    momentum,
+                    nesterov,
+                    weight_decay,
+                    ..
+                } => {
                     let g = g[i] + on(weight_decay) * w[i];
                     *m = if self.time == 1 { g } else { momentum * *m + g };
                     let update = match (momentum > 0.0, nesterov) {
@@ -111,8 +164,18 @@ impl Reference {
                     };
                     w[i] -= rate * update;
                 }
-                O::Adam { betas, epsilon, weight_decay, .. }
-                | O::Adamw { betas, epsilon, weight_decay, .. } => {
+                O::Adam {
+                    betas,
+                    epsilon,
+                    weight_decay,
+                    ..
+                }
+                | O::Adamw {
+                    betas,
+                    epsilon,
+                    weight_decay,
+                    ..
+                } => {
                     let mut g = g[i];
                     if matches!(rule, O::Adam { .. }) {
                         g += on(weight_decay) * w[i];
@@ -125,9 +188,17 @@ impl Reference {
                     let v_hat = *v / (1.0 - betas[1].powi(self.time));
                     w[i] -= rate * m_hat / (v_hat.sqrt() + epsilon);
                 }
-                O::Lion { betas, weight_decay, .. } => {
+                O::Lion {
+                    betas,
+                    weight_decay,
+                    ..
+                } => {
                     let direction = betas[0] * *m + (1.0 - betas[0]) * g[i];
-                    let sign = if direction == 0.0 { 0.0 } else { direction.signum() };
+                    let sign = if direction == 0.0 {
+                        0.0
+                    } else {
+                        direction.signum()
+                    };
                     w[i] -= rate * (sign + on(weight_decay) * w[i]);
                     *m = betas[1] * *m + (1.0 - betas[1]) * g[i];
                 }
@@ -148,13 +219,19 @@ fn element_wise_rules_are_those_of_float64() {
         let mut optimizer = Optimizer::new(&rule, layout.clone());
         let mut wanted = wave(count, 2.0);
         let mut found = vector(&wanted);
-        let mut reference = Reference { m: vec![0.0; count], v: vec![0.0; count], time: 0 };
+        let mut reference = Reference {
+            m: vec![0.0; count],
+            v: vec![0.0; count],
+            time: 0,
+        };
         for step in 0..30 {
             let rate = 0.01 * (1.0 + f64::from(step % 3));
             let gradient = wave(count, 0.37 * f64::from(step));
             let before = (read(&found), wanted.clone());
             reference.step(&rule, &mut wanted, &gradient, rate, layout.decay_count);
-            found = optimizer.apply(found, vector(&doubled(&gradient)), 0.5, rate).unwrap();
+            found = optimizer
+                .apply(found, vector(&doubled(&gradient)), 0.5, rate)
+                .unwrap();
             assert_close(&read(&found), &wanted, 1e-5, 1e-6);
             // The movement itself, not only the weights it hardly changes: float32 weights hold it
             // to about 1e-7 / rate.
@@ -178,16 +255,30 @@ fn newton_schulz(g: &[f64], rows: usize, columns: usize, iterations: u32) -> Vec
             .collect()
     };
     let tall = rows > columns;
-    let (r, c) = if tall { (columns, rows) } else { (rows, columns) };
-    let mut x = if tall { transpose(g, rows, columns) } else { g.to_vec() };
+    let (r, c) = if tall {
+        (columns, rows)
+    } else {
+        (rows, columns)
+    };
+    let mut x = if tall {
+        transpose(g, rows, columns)
+    } else {
+        g.to_vec()
+    };
     let norm = x.iter().map(|v| v * v).sum::<f64>().sqrt();
     x.iter_mut().for_each(|v| *v /= norm);
     for _ in 0..iterations {
         let square = product(&x, &transpose(&x, r, c), r, c, r);
         let fourth = product(&square, &square, r, r, r);
-        let both: Vec<f64> = square.iter().zip(fourth).map(|(s, f)| -4.775 * s + 2.0315 * f).collect();
+        let both: Vec<f64> = square
+            .iter()
+            .zip(fourth)
+            .map(|(s, f)| -4.775 * s + 2.0315 * f)
+            .collect();
         let turned = product(&both, &x, r, r, c);
-        x.iter_mut().zip(turned).for_each(|(x, t)| *x = 3.4445 * *x + t);
+        x.iter_mut()
+            .zip(turned)
+            .for_each(|(x, t)| *x = 3.4445 * *x + t);
     }
     if tall { transpose(&x, r, c) } else { x }
 }
@@ -196,7 +287,13 @@ fn newton_schulz(g: &[f64], rows: usize, columns: usize, iterations: u32) -> Vec
 fn muon_is_that_of_float64_and_leaves_the_rest_to_adamw() {
     // Wide, then something for AdamW in between, tall, a kernel, and a bias without decay.
     let layout = layout(
-        &[(&[4, 6], true), (&[2, 3], false), (&[6, 4], true), (&[4, 2, 3, 3], true), (&[5], false)],
+        &[
+            (&[4, 6], true),
+            (&[2, 3], false),
+            (&[6, 4], true),
+            (&[4, 2, 3, 3], true),
+            (&[5], false),
+        ],
         4,
     );
     let (momentum, decay) = (0.95, 0.1);
@@ -217,7 +314,11 @@ fn muon_is_that_of_float64_and_leaves_the_rest_to_adamw() {
     let mut wanted = wave(count, 2.0);
     let mut found = vector(&wanted);
     let mut velocity = vec![0.0; count];
-    let mut rest = Reference { m: vec![0.0; count], v: vec![0.0; count], time: 0 };
+    let mut rest = Reference {
+        m: vec![0.0; count],
+        v: vec![0.0; count],
+        time: 0,
+    };
     for step in 0..10 {
         let rate = 0.02 / f64::from(1 + step);
         let gradient = wave(count, 0.37 * f64::from(step));
@@ -231,8 +332,11 @@ fn muon_is_that_of_float64_and_leaves_the_rest_to_adamw() {
             for i in slot.range.clone() {
                 velocity[i] = momentum * velocity[i] + gradient[i];
             }
-            let nesterov: Vec<f64> =
-                slot.range.clone().map(|i| gradient[i] + momentum * velocity[i]).collect();
+            let nesterov: Vec<f64> = slot
+                .range
+                .clone()
+                .map(|i| gradient[i] + momentum * velocity[i])
+                .collect();
             let rows = slot.shape[0];
             let columns = slot.range.len() / rows;
             let update = newton_schulz(&nesterov, rows, columns, 5);
@@ -241,14 +345,24 @@ fn muon_is_that_of_float64_and_leaves_the_rest_to_adamw() {
                 wanted[i] = wanted[i] * (1.0 - rate * decay) - adjusted * u;
             }
         }
-        found = optimizer.apply(found, vector(&doubled(&gradient)), 0.5, rate).unwrap();
+        found = optimizer
+            .apply(found, vector(&doubled(&gradient)), 0.5, rate)
+            .unwrap();
         assert_close(&read(&found), &wanted, 1e-5, 1e-6);
     }
 }
 
 #[test]
 fn state_survives_a_save_bit_for_bit() {
-    let layout = layout(&[(&[4, 6], true), (&[2, 3], false), (&[6, 4], true), (&[5], false)], 3);
+    let layout = layout(
+        &[
+            (&[4, 6], true),
+            (&[2, 3], false),
+            (&[6, 4], true),
+            (&[5], false),
+        ],
+        3,
+    );
     let count = length(&layout);
     for rule in every_rule() {
         for saved_at in 0..4 {
@@ -258,7 +372,8 @@ fn state_survives_a_save_bit_for_bit() {
             for step in 0..6 {
                 if step == saved_at {
                     let bytes = broken.to_bytes().unwrap();
-                    broken = Optimizer::from_bytes(&rule, layout.clone(), &bytes, &device()).unwrap();
+                    broken =
+                        Optimizer::from_bytes(&rule, layout.clone(), &bytes, &device()).unwrap();
                 }
                 let gradient = vector(&wave(count, 0.37 * f64::from(step)));
                 a = whole.apply(a, gradient.clone(), 0.7, 0.01).unwrap();
@@ -276,17 +391,33 @@ fn names_are_those_of_the_parameters() {
     let mut optimizer = Optimizer::new(&every_rule()[7], layout.clone());
     assert!(optimizer.to_bytes().unwrap().is_empty());
     let gradient = vector(&wave(7, 0.0));
-    let _ = optimizer.apply(vector(&wave(7, 2.0)), gradient, 1.0, 0.01).unwrap();
-    let names: Vec<String> =
-        optimizer.to_bytes().unwrap().into_iter().map(|t| format!("{} {:?}", t.name, t.shape)).collect();
-    assert_eq!(names, ["momentum.p0 [2, 2]", "moment_1.p1 [3]", "moment_2.p1 [3]", "time [1]"]);
+    let _ = optimizer
+        .apply(vector(&wave(7, 2.0)), gradient, 1.0, 0.01)
+        .unwrap();
+    let names: Vec<String> = optimizer
+        .to_bytes()
+        .unwrap()
+        .into_iter()
+        .map(|t| format!("{} {:?}", t.name, t.shape))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "momentum.p0 [2, 2]",
+            "moment_1.p1 [3]",
+            "moment_2.p1 [3]",
+            "time [1]"
+        ]
+    );
 }
 
 #[test]
 fn foreign_state_is_refused_with_all_that_is_wrong() {
     let layout = layout(&[(&[2, 2], true), (&[3], false)], 1);
     let mut adamw = Optimizer::new(&every_rule()[4], layout.clone());
-    let _ = adamw.apply(vector(&wave(7, 2.0)), vector(&wave(7, 0.0)), 1.0, 0.01).unwrap();
+    let _ = adamw
+        .apply(vector(&wave(7, 2.0)), vector(&wave(7, 0.0)), 1.0, 0.01)
+        .unwrap();
     let mut tensors = adamw.to_bytes().unwrap();
     for rule in [&every_rule()[1], &every_rule()[6], &every_rule()[7]] {
         assert!(Optimizer::from_bytes(rule, layout.clone(), &tensors, &device()).is_err());
@@ -297,7 +428,11 @@ fn foreign_state_is_refused_with_all_that_is_wrong() {
         panic!("taken");
     };
     assert_eq!(fault.class, crate::run::FaultClass::Damaged);
-    for part in ["moment_1.p0 is f32 [4]", "moment_1.p1 is missing", "odd is unexpected"] {
+    for part in [
+        "moment_1.p0 is f32 [4]",
+        "moment_1.p1 is missing",
+        "odd is unexpected",
+    ] {
         assert!(fault.message.contains(part), "{}", fault.message);
     }
 }
@@ -333,7 +468,11 @@ fn recorded_muon_agrees() {
         let config: config::Optimizer = serde_json::from_value(case["optimizer"].clone()).unwrap();
         let layout = layout(&[(&[4, 6], true), (&[6, 4], true), (&[3, 3], true)], 3);
         // Recorded with the rate of the first paper.
-        replay(&file, case, Optimizer::with(&config, layout, AdjustLrFn::Original));
+        replay(
+            &file,
+            case,
+            Optimizer::with(&config, layout, AdjustLrFn::Original),
+        );
     }
 }
 
@@ -343,16 +482,36 @@ fn recorded_muon_agrees() {
 fn the_pass_is_the_chain() {
     let count = 40_000;
     for rule in [
-        Rule::Sgd { momentum: 0.0, nesterov: false },
-        Rule::Sgd { momentum: 0.9, nesterov: false },
-        Rule::Sgd { momentum: 0.9, nesterov: true },
-        Rule::Adam { betas: [0.9, 0.999], epsilon: 1e-8 },
+        Rule::Sgd {
+            momentum: 0.0,
+            nesterov: false,
+        },
+        Rule::Sgd {
+            momentum: 0.9,
+            nesterov: false,
+        },
+        Rule::Sgd {
+            momentum: 0.9,
+            nesterov: true,
+        },
+        Rule::Adam {
+            betas: [0.9, 0.999],
+            epsilon: 1e-8,
+        },
         Rule::Lion { betas: [0.9, 0.99] },
     ] {
         for decay in [Decay::Gradient(0.1), Decay::Weights(0.1)] {
-            let update = Update { scale: 0.3, rate: 0.01, decay, decay_count: 20_001 };
+            let update = Update {
+                scale: 0.3,
+                rate: 0.01,
+                decay,
+                decay_count: 20_001,
+            };
             let mut states = [(); 2].map(|()| {
-                rule.kinds().iter().map(|_| Tensor::zeros([count], &device())).collect::<Vec<_>>()
+                rule.kinds()
+                    .iter()
+                    .map(|_| Tensor::zeros([count], &device()))
+                    .collect::<Vec<_>>()
             });
             let mut weights = [(); 2].map(|()| vector(&wave(count, 2.0)));
             for time in 1..4u32 {
@@ -390,18 +549,34 @@ fn burn_agrees() {
             assert_close(&read(&a), &read(&b), 2e-5, 2e-7);
         }
     }
-    let momentum = MomentumConfig { momentum: 0.9, dampening: 0.0, nesterov: true };
+    let momentum = MomentumConfig {
+        momentum: 0.9,
+        dampening: 0.0,
+        nesterov: true,
+    };
     let learning_rate = 0.01;
     compare(
         &SgdConfig::new().with_momentum(Some(momentum)).build(),
-        &config::Optimizer::Sgd { learning_rate, momentum: 0.9, nesterov: true, weight_decay: 0.0 },
+        &config::Optimizer::Sgd {
+            learning_rate,
+            momentum: 0.9,
+            nesterov: true,
+            weight_decay: 0.0,
+        },
     );
     compare(
         &LionConfig::new().with_weight_decay(0.1).build(),
-        &config::Optimizer::Lion { learning_rate, betas: [0.9, 0.99], weight_decay: 0.1 },
+        &config::Optimizer::Lion {
+            learning_rate,
+            betas: [0.9, 0.99],
+            weight_decay: 0.1,
+        },
     );
     compare(
-        &AdamWConfig::new().with_epsilon(1e-8).with_weight_decay(0.1).build(),
+        &AdamWConfig::new()
+            .with_epsilon(1e-8)
+            .with_weight_decay(0.1)
+            .build(),
         &config::Optimizer::Adamw {
             learning_rate,
             betas: [0.9, 0.999],

@@ -5,7 +5,10 @@ use crate::checkpoint::Snapshot;
 use crate::config::{Config, Length};
 
 fn end(threads: usize, change: impl FnOnce(&mut Config) + Send) -> (Vec<u64>, Snapshot) {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .unwrap();
     pool.install(|| {
         let bench = Bench::new(change);
         let mut recorder = Recorder::default();
@@ -44,7 +47,9 @@ fn shards_give_the_same_mean() {
         let (losses, _) = end(1, |config| {
             use crate::config::{LayerConfig as L, Model};
             if let Model::Layers(model) = &mut config.model {
-                model.layers.retain(|l| !matches!(l, L::BatchNorm | L::Dropout { .. }));
+                model
+                    .layers
+                    .retain(|l| !matches!(l, L::BatchNorm | L::Dropout { .. }));
             }
             config.train.shards = shards;
             config.train.length = Length::Steps(6);
@@ -54,7 +59,10 @@ fn shards_give_the_same_mean() {
     let one = losses(1);
     for shards in [2, 3, 5, 14] {
         for (found, wanted) in losses(shards).iter().zip(&one) {
-            assert!((found - wanted).abs() < 1e-4 * wanted, "{shards}: {found} {wanted}");
+            assert!(
+                (found - wanted).abs() < 1e-4 * wanted,
+                "{shards}: {found} {wanted}"
+            );
         }
     }
 }

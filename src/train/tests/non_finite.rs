@@ -10,7 +10,9 @@ fn diverging_weights_are_named_as_such_and_the_last_checkpoint_stays() {
         config.checkpoint.every = Every::Steps(2);
         config.train.clip_norm = 0.0;
     });
-    bench.train("a", None, &mut Recorder::at(4, Command::Pause)).unwrap();
+    bench
+        .train("a", None, &mut Recorder::at(4, Command::Pause))
+        .unwrap();
     let mut snapshot = bench.newest("a");
     // One weight of the first convolution is spoilt, as a bad update would.
     let weight = &mut snapshot.model[0];
@@ -22,7 +24,11 @@ fn diverging_weights_are_named_as_such_and_the_last_checkpoint_stays() {
     assert_eq!(fault.class, FaultClass::Training);
     assert_eq!(fault.step, Some(Step::new(5)));
     assert_eq!(fault.layer.as_deref(), Some(spoilt.as_str()));
-    assert!(fault.message.contains("all 5 samples of shard 0"), "{}", fault.message);
+    assert!(
+        fault.message.contains("all 5 samples of shard 0"),
+        "{}",
+        fault.message
+    );
     assert_eq!(fault.samples.len(), 5);
     assert!(fault.advice.contains("learning_rate"), "{}", fault.advice);
     assert!(recorder.steps().is_empty());

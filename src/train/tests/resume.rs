@@ -18,12 +18,41 @@ fn every_rule() -> Vec<Optimizer> {
     let learning_rate = 0.01;
     let betas = [0.9, 0.99];
     vec![
-        Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0, nesterov: false, weight_decay: 0.01 },
-        Optimizer::Sgd { learning_rate: 0.1, momentum: 0.9, nesterov: true, weight_decay: 0.01 },
-        Optimizer::Adam { learning_rate, betas, epsilon: 1e-8, weight_decay: 0.01 },
-        Optimizer::Adamw { learning_rate, betas, epsilon: 1e-8, weight_decay: 0.01 },
-        Optimizer::Lion { learning_rate, betas, weight_decay: 0.01 },
-        Optimizer::Muon { learning_rate, momentum: 0.95, iterations: 5, weight_decay: 0.01 },
+        Optimizer::Sgd {
+            learning_rate: 0.1,
+            momentum: 0.0,
+            nesterov: false,
+            weight_decay: 0.01,
+        },
+        Optimizer::Sgd {
+            learning_rate: 0.1,
+            momentum: 0.9,
+            nesterov: true,
+            weight_decay: 0.01,
+        },
+        Optimizer::Adam {
+            learning_rate,
+            betas,
+            epsilon: 1e-8,
+            weight_decay: 0.01,
+        },
+        Optimizer::Adamw {
+            learning_rate,
+            betas,
+            epsilon: 1e-8,
+            weight_decay: 0.01,
+        },
+        Optimizer::Lion {
+            learning_rate,
+            betas,
+            weight_decay: 0.01,
+        },
+        Optimizer::Muon {
+            learning_rate,
+            momentum: 0.95,
+            iterations: 5,
+            weight_decay: 0.01,
+        },
     ]
 }
 
@@ -113,15 +142,22 @@ fn early_stopping_remembers_across_a_pause() {
 fn a_finished_run_stays_finished_until_it_is_extended() {
     let mut bench = Bench::new(|config| early(config, 3));
     let mut first = Recorder::default();
-    assert_eq!(bench.train("a", None, &mut first).unwrap(), Outcome::EarlyStopped);
+    assert_eq!(
+        bench.train("a", None, &mut first).unwrap(),
+        Outcome::EarlyStopped
+    );
     let mut again = Recorder::default();
-    let outcome = bench.train("a", Some(bench.newest("a")), &mut again).unwrap();
+    let outcome = bench
+        .train("a", Some(bench.newest("a")), &mut again)
+        .unwrap();
     assert_eq!(outcome, Outcome::EarlyStopped);
     assert!(again.steps().is_empty() && again.evaluations().is_empty());
 
     early(&mut bench.config, 5);
     let mut more = Recorder::default();
-    let outcome = bench.train("a", Some(bench.newest("a")), &mut more).unwrap();
+    let outcome = bench
+        .train("a", Some(bench.newest("a")), &mut more)
+        .unwrap();
     assert_eq!(outcome, Outcome::EarlyStopped);
     assert_eq!(more.steps(), [9, 10, 11, 12]);
 }
@@ -131,12 +167,16 @@ fn an_extended_run_is_the_longer_run() {
     // A constant rate: the others depend on the length of the whole.
     let constant = |config: &mut Config, steps| {
         config.train.length = Length::Steps(steps);
-        config.schedule = crate::config::Schedule::Constant { warmup: Length::Steps(2) };
+        config.schedule = crate::config::Schedule::Constant {
+            warmup: Length::Steps(2),
+        };
     };
     let long = Bench::new(|config| constant(config, 11));
     long.train("long", None, &mut Recorder::default()).unwrap();
     let mut short = Bench::new(|config| constant(config, 6));
-    let outcome = short.train("short", None, &mut Recorder::default()).unwrap();
+    let outcome = short
+        .train("short", None, &mut Recorder::default())
+        .unwrap();
     assert_eq!(outcome, Outcome::Completed);
     let end = short.newest("short");
     assert!(end.state.ended);
@@ -151,16 +191,23 @@ fn an_extended_run_is_the_longer_run() {
 #[test]
 fn other_data_are_refused() {
     let bench = Bench::new(|_| ());
-    bench.train("a", None, &mut Recorder::at(2, Command::Pause)).unwrap();
+    bench
+        .train("a", None, &mut Recorder::at(2, Command::Pause))
+        .unwrap();
     let mut snapshot = bench.newest("a");
     snapshot.state.data_fingerprint = "other".into();
     let mut recorder = Recorder::default();
-    let fault = bench.train("a", Some(snapshot.clone()), &mut recorder).unwrap_err();
+    let fault = bench
+        .train("a", Some(snapshot.clone()), &mut recorder)
+        .unwrap_err();
     assert_eq!(fault.class, crate::run::FaultClass::Damaged);
     assert!(fault.message.contains("other"), "{}", fault.message);
     // With a changed config it is allowed, and said.
     snapshot.state.config_sha256 = "older".into();
     bench.train("a", Some(snapshot), &mut recorder).unwrap();
     let warned = |event: &_| matches!(event, crate::run::Event::Warned { .. });
-    assert_eq!(recorder.events.iter().filter(|event| warned(event)).count(), 1);
+    assert_eq!(
+        recorder.events.iter().filter(|event| warned(event)).count(),
+        1
+    );
 }

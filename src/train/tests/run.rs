@@ -8,9 +8,9 @@ use burn::tensor::Device;
 
 use crate::checkpoint::{self, Snapshot};
 use crate::config::{
-    self, Activation, Checkpoint, Config, Data, Eval, Every, ImageData, ImageFormat, Keep, Layers,
-    LayerConfig, Length, Log, Loss, Model, Normalize, Optimizer, Recovery, Resources, Schedule,
-    Slots, Split, Train,
+    self, Activation, Checkpoint, Config, Data, Eval, Every, ImageData, ImageFormat, Keep,
+    LayerConfig, Layers, Length, Log, Loss, Model, Normalize, Optimizer, Recovery, Resources,
+    Schedule, Slots, Split, Train,
 };
 use crate::data::Dataset;
 use crate::run::wire::{Outcome, Phase};
@@ -108,10 +108,7 @@ fn layers() -> Vec<LayerConfig> {
         relu,
         LayerConfig::Flatten,
         LayerConfig::Dropout { p: 0.2 },
-        LayerConfig::Linear {
-            out: 0,
-            bias: true,
-        },
+        LayerConfig::Linear { out: 0, bias: true },
     ]
 }
 
@@ -144,7 +141,10 @@ impl Bench {
     /// With a changed config.
     pub(in crate::train) fn new(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (pixels, labels) = (folder.path().join("images.idx"), folder.path().join("labels.idx"));
+        let (pixels, labels) = (
+            folder.path().join("images.idx"),
+            folder.path().join("labels.idx"),
+        );
         write_images(&pixels, &labels);
         let mut config = config();
         let mut data = images(&pixels, &labels);
@@ -202,7 +202,24 @@ impl Bench {
 
 fn write_images(images: &Path, labels: &Path) {
     let side = SIDE as u8;
-    let mut pixels = vec![0, 0, 8, 3, 0, 0, 0, IMAGES as u8, 0, 0, 0, side, 0, 0, 0, side];
+    let mut pixels = vec![
+        0,
+        0,
+        8,
+        3,
+        0,
+        0,
+        0,
+        IMAGES as u8,
+        0,
+        0,
+        0,
+        side,
+        0,
+        0,
+        0,
+        side,
+    ];
     let mut classes = vec![0, 0, 8, 1, 0, 0, 0, IMAGES as u8];
     for image in 0..IMAGES {
         let class = image * 7 % CLASSES;

@@ -23,7 +23,12 @@ fn schedule(recorded: &serde_json::Value) -> Schedule {
         },
         "step" => Schedule::Step {
             warmup,
-            milestones: recorded["milestones"].as_array().unwrap().iter().map(length).collect(),
+            milestones: recorded["milestones"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(length)
+                .collect(),
             factor: number("factor"),
         },
         other => panic!("{other}"),
