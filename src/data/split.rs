@@ -1,5 +1,6 @@
 //! Seeded choice of held-out samples.
 
+use super::batch::Part;
 use crate::config::Split;
 use crate::plan::Permutation;
 use crate::plan::rng::Purpose;
@@ -109,6 +110,51 @@ pub(super) fn divide(
         validation: wanted_validation.map(|_| of(1)),
         test: wanted_test.map(|_| of(2)),
     })
+}
+
+/// A part of the data: its source and which of the source's samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PartSamples {
+    /// Which part.
+    pub part: Part,
+    /// Place of its source among those that were read; 0 is the training source.
+    pub source: usize,
+    /// Its samples.
+    pub samples: Selection,
+}
+
+/// The parts there are, training first. `counts` has the samples of each source: the training
+/// source, then those of parts with files of their own.
+pub(super) fn parts(
+    divided: Divided,
+    validation: &Split,
+    test: &Split,
+    counts: &[usize],
+) -> Vec<PartSamples> {
+    let mut parts = vec![PartSamples {
+        part: Part::Train,
+        source: 0,
+        samples: divided.train,
+    }];
+    let mut own = counts.iter().copied().enumerate().skip(1);
+    for (part, split, chosen) in [
+        (Part::Validation, validation, divided.validation),
+        (Part::Test, test, divided.test),
+    ] {
+        let found = match (chosen, split) {
+            (Some(samples), _) => Some((0, samples)),
+            (None, Split::Path(_)) => own
+                .next()
+                .map(|(source, count)| (source, Selection::All(count))),
+            (None, _) => None,
+        };
+        parts.extend(found.map(|(source, samples)| PartSamples {
+            part,
+            source,
+            samples,
+        }));
+    }
+    parts
 }
 
 /// Samples that a fraction asks for, at least one; nothing when the split is no fraction.

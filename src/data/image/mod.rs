@@ -27,7 +27,7 @@ use super::batch::{InputShape, Part, TargetShape};
 use super::dataset::Opened;
 use super::prepared::{Earlier, FileRecord, Preparation};
 use super::source::Source;
-use super::split::{Selection, divide};
+use super::split::{divide, parts};
 use crate::config::{ImageData, ImageFormat, Normalize, Split};
 use crate::run::Fault;
 
@@ -52,13 +52,6 @@ struct Raw {
     looks: Vec<Look>,
 }
 
-/// A part: where its images are and which of them.
-struct PartImages {
-    part: Part,
-    store: usize,
-    images: Selection,
-}
-
 /// Reads, splits, validates and prepares the images of a config.
 ///
 /// # Errors
@@ -76,7 +69,9 @@ pub(super) fn open(config: &ImageData, seed: u64, earlier: &Earlier) -> Result<O
         }
         None => common_geometry(config, &raws)?,
     };
-    let parts = divide_parts(config, seed, &raws)?;
+    let counts: Vec<usize> = raws.iter().map(|raw| raw.store.len()).collect();
+    let divided = divide(counts[0], &config.validation, &config.test, seed)?;
+    let parts = parts(divided, &config.validation, &config.test, &counts);
     let looks: Vec<Vec<Look>> = raws.iter().map(|raw| raw.looks.clone()).collect();
     let mut stores = Vec::with_capacity(raws.len());
     for raw in raws {
@@ -269,37 +264,6 @@ fn common_geometry(config: &ImageData, raws: &[Raw]) -> Result<Geometry, Fault> 
     };
     Geometry::new(channels, height, width)
         .map_err(|what| Fault::usage(what).advise("look at data.size and data.channels"))
-}
-
-fn divide_parts(config: &ImageData, seed: u64, raws: &[Raw]) -> Result<Vec<PartImages>, Fault> {
-    let divided = divide(raws[0].store.len(), &config.validation, &config.test, seed)?;
-    let mut parts = vec![PartImages {
-        part: Part::Train,
-        store: 0,
-        images: divided.train,
-    }];
-    let mut own = 0;
-    for (part, split, chosen) in [
-        (Part::Validation, &config.validation, divided.validation),
-        (Part::Test, &config.test, divided.test),
-    ] {
-        if let Some(images) = chosen {
-            parts.push(PartImages {
-                part,
-                store: 0,
-                images,
-            });
-        } else if matches!(split, Split::Path(_)) {
-            own += 1;
-            let images = Selection::All(raws[own].store.len());
-            parts.push(PartImages {
-                part,
-                store: own,
-                images,
-            });
-        }
-    }
-    Ok(parts)
 }
 
 /// Labels of held-out files must be classes of the training file.

@@ -6,14 +6,15 @@ use std::hash::Hasher;
 
 use rayon::prelude::*;
 
+use super::ImagePreparation;
 use super::folder::Look;
 use super::store::{Geometry, Store};
-use super::{ImagePreparation, PartImages};
 use crate::config::{ImageData, Normalize};
 use crate::data::batch::Part;
 use crate::data::dataset::Report;
 use crate::data::mix::{BuildMix, Mix};
 use crate::data::nearest::listed;
+use crate::data::split::PartSamples;
 use crate::run::{ClassCount, Fault, PartSummary};
 
 /// What the pass found.
@@ -49,7 +50,7 @@ struct One {
 pub(super) fn scan(
     stores: &[Store],
     looks: &[Vec<Look>],
-    parts: &[PartImages],
+    parts: &[PartSamples],
     geometry: Geometry,
 ) -> Result<Scan, Fault> {
     let mut scan = Scan {
@@ -62,14 +63,14 @@ pub(super) fn scan(
     };
     let mut train: HashSet<u64, BuildMix> = HashSet::default();
     for part in parts {
-        let images: Vec<usize> = part.images.iter().collect();
+        let images: Vec<usize> = part.samples.iter().collect();
         let found = images
             .par_iter()
             .map(|&index| {
-                let planes = stores[part.store].pixels(index, geometry)?;
+                let planes = stores[part.source].pixels(index, geometry)?;
                 let mut one = look(&planes, geometry);
                 // Files are compared as they are, not as they look after resizing.
-                if let Some(look) = looks[part.store].get(index) {
+                if let Some(look) = looks[part.source].get(index) {
                     one.hash = hash(look.sha256.as_bytes());
                 }
                 Ok(one)
@@ -160,21 +161,21 @@ impl Scan {
 pub(super) fn report(
     config: &ImageData,
     stores: &[Store],
-    parts: &[PartImages],
+    parts: &[PartSamples],
     preparation: &ImagePreparation,
     found: &Scan,
 ) -> Report {
     let mut report = Report::default();
     for part in parts {
         let mut counts = vec![0u64; preparation.classes.len()];
-        for index in part.images.iter() {
-            if let Some(count) = counts.get_mut(stores[part.store].label(index) as usize) {
+        for index in part.samples.iter() {
+            if let Some(count) = counts.get_mut(stores[part.source].label(index) as usize) {
                 *count += 1;
             }
         }
         report.parts.push(PartSummary {
             split: part.part.split().to_string(),
-            samples: part.images.len() as u64,
+            samples: part.samples.len() as u64,
             classes: preparation
                 .classes
                 .iter()
@@ -231,7 +232,7 @@ fn facts(report: &mut Report, config: &ImageData, preparation: &ImagePreparation
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of images")]
-fn warnings(report: &mut Report, stores: &[Store], parts: &[PartImages], found: &Scan) {
+fn warnings(report: &mut Report, stores: &[Store], parts: &[PartSamples], found: &Scan) {
     let absent: Vec<String> = report
         .parts
         .first()
@@ -252,9 +253,9 @@ fn warnings(report: &mut Report, stores: &[Store], parts: &[PartImages], found: 
         if leaked > 0 {
             report.warnings.push(format!(
                 "{leaked} of {} images in {} ({:.2} %) are in train, too",
-                part.images.len(),
+                part.samples.len(),
                 part.part.split(),
-                100.0 * leaked as f64 / part.images.len() as f64
+                100.0 * leaked as f64 / part.samples.len() as f64
             ));
         }
     }

@@ -2,18 +2,19 @@
 
 use rayon::prelude::*;
 
+use super::ImagePreparation;
 use super::augment::{Change, Scale, scale, write};
 use super::store::{Geometry, Store};
-use super::{ImagePreparation, PartImages};
 use crate::config::Augment;
 use crate::data::batch::{AugmentKey, Input, Part, Target};
 use crate::data::dataset::Samples;
+use crate::data::split::PartSamples;
 use crate::run::Fault;
 
 /// Stores with the images of each part.
 pub(super) struct ImageSamples {
     stores: Vec<Store>,
-    parts: Vec<PartImages>,
+    parts: Vec<PartSamples>,
     geometry: Geometry,
     scale: Scale,
     augment: Augment,
@@ -22,7 +23,7 @@ pub(super) struct ImageSamples {
 impl ImageSamples {
     pub(super) fn new(
         stores: Vec<Store>,
-        parts: Vec<PartImages>,
+        parts: Vec<PartSamples>,
         geometry: Geometry,
         preparation: &ImagePreparation,
         augment: Augment,
@@ -36,14 +37,14 @@ impl ImageSamples {
         }
     }
 
-    fn part(&self, part: Part) -> Option<&PartImages> {
+    fn part(&self, part: Part) -> Option<&PartSamples> {
         self.parts.iter().find(|found| found.part == part)
     }
 }
 
 impl Samples for ImageSamples {
     fn count(&self, part: Part) -> usize {
-        self.part(part).map_or(0, |part| part.images.len())
+        self.part(part).map_or(0, |part| part.samples.len())
     }
 
     fn batch(
@@ -55,10 +56,10 @@ impl Samples for ImageSamples {
         let Some(part) = self.part(part) else {
             return Err(Fault::internal("there is no such part of the images"));
         };
-        let store = &self.stores[part.store];
+        let store = &self.stores[part.source];
         let images: Vec<(usize, usize)> = places
             .iter()
-            .filter_map(|&place| Some((place, part.images.get(place)?)))
+            .filter_map(|&place| Some((place, part.samples.get(place)?)))
             .collect();
         let length = self.geometry.len();
         let mut pixels = vec![0.0; images.len() * length];
@@ -91,7 +92,7 @@ impl Samples for ImageSamples {
     fn name(&self, part: Part, place: usize) -> String {
         match self
             .part(part)
-            .and_then(|part| Some((part.store, part.images.get(place)?)))
+            .and_then(|part| Some((part.source, part.samples.get(place)?)))
         {
             Some((store, index)) => self.stores[store].name(index),
             None => format!("sample {place}"),

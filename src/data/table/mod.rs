@@ -24,21 +24,13 @@ use self::raw::{BYTES_MAX, RawTable};
 use self::report::report;
 use self::roles::assign;
 use self::samples::TableSamples;
-use super::batch::{InputShape, Part, TargetShape};
+use super::batch::{InputShape, TargetShape};
 use super::dataset::Opened;
 use super::prepared::{Earlier, FileRecord, Preparation};
 use super::source::Source;
-use super::split::{Selection, divide};
+use super::split::{divide, parts};
 use crate::config::{Split, TableData, TableFormat};
 use crate::run::Fault;
-
-/// A held-out or training table with the rows that count.
-struct PartTable {
-    part: Part,
-    /// Place of its table in the list of tables; 0 is the training file.
-    table: usize,
-    rows: Selection,
-}
 
 /// Reads, splits, prepares and encodes the tables of a config.
 ///
@@ -52,52 +44,20 @@ pub(super) fn open(config: &TableData, seed: u64, earlier: &Earlier) -> Result<O
         _ => None,
     };
     let divided = divide(tables[0].rows, &config.validation, &config.test, seed)?;
-    let mut parts = vec![PartTable {
-        part: Part::Train,
-        table: 0,
-        rows: divided.train,
-    }];
-    let mut own_file = 0;
-    for (part, split, chosen) in [
-        (Part::Validation, &config.validation, divided.validation),
-        (Part::Test, &config.test, divided.test),
-    ] {
-        if let Some(rows) = chosen {
-            parts.push(PartTable {
-                part,
-                table: 0,
-                rows,
-            });
-        } else if matches!(split, Split::Path(_)) {
-            own_file += 1;
-            parts.push(PartTable {
-                part,
-                table: own_file,
-                rows: Selection::All(tables[own_file].rows),
-            });
-        }
-    }
-    let is_new = known.is_none();
+    let counts: Vec<usize> = tables.iter().map(|table| table.rows).collect();
+    let parts = parts(divided, &config.validation, &config.test, &counts);
+    let train = &parts[0].samples;
     let (preparation, findings) = match known {
         Some(known) => (known, None),
         None => {
-            let roles = assign(config, &tables[0], &parts[0].rows)?;
-            let (made, findings) = prepare(config, &tables[0], &parts[0].rows, &roles)?;
+            let roles = assign(config, &tables[0], train)?;
+            let (made, findings) = prepare(config, &tables[0], train, &roles)?;
             (made, Some(findings))
         }
     };
     let encoded = encode_all(&tables, &preparation, config)?;
-    let report = match findings {
-        Some(findings) if is_new => Some(report(
-            config,
-            &tables,
-            &encoded,
-            &parts,
-            &preparation,
-            findings,
-        )),
-        _ => None,
-    };
+    let report =
+        findings.map(|findings| report(config, &tables, &encoded, &parts, &preparation, findings));
     Ok(Opened {
         files,
         input: InputShape::Table {

@@ -121,34 +121,9 @@ pub(super) fn prepare(
     }
     for (&place, vocabulary) in roles.categorical.iter().zip(vocabularies) {
         let name = &table.names[place];
-        let values = vocabulary.values;
-        if roles.categorical_inferred
-            && values.len() > IDENTIFIER_MIN
-            && values.len() * 2 > train.len()
-        {
-            findings.warnings.push(format!(
-                "column `{name}` is left out: {} different values in {} rows look like an identifier",
-                values.len(),
-                train.len()
-            ));
-            continue;
-        }
-        if values.len() > CATEGORIES_MAX {
-            return Err(Fault::usage(format!(
-                "categorical column `{name}` has {} different values, more than {CATEGORIES_MAX}",
-                values.len()
-            ))
-            .advise("name it in data.ignore or data.numeric"));
-        }
-        findings.column(
-            name,
-            vocabulary.missing,
-            values.len() < 2 && vocabulary.missing == 0,
-        );
-        prepared.categorical.push(CategoricalColumn {
-            name: name.clone(),
-            values,
-        });
+        let rows = train.len();
+        let column = findings.vocabulary(name, vocabulary, rows, roles.categorical_inferred)?;
+        prepared.categorical.extend(column);
     }
     if prepared.numeric.is_empty() && prepared.categorical.is_empty() {
         return Err(Fault::usage(format!(
@@ -160,6 +135,39 @@ pub(super) fn prepare(
 }
 
 impl Findings {
+    /// A categorical column, unless it is taken for an identifier.
+    fn vocabulary(
+        &mut self,
+        name: &str,
+        vocabulary: Vocabulary,
+        rows: usize,
+        is_inferred: bool,
+    ) -> Result<Option<CategoricalColumn>, Fault> {
+        let count = vocabulary.values.len();
+        if is_inferred && count > IDENTIFIER_MIN && count * 2 > rows {
+            self.warnings.push(format!(
+                "column `{name}` is left out: {count} different values in {rows} rows look like an identifier"
+            ));
+            return Ok(None);
+        }
+        if count > CATEGORIES_MAX {
+            return Err(Fault::usage(format!(
+                "categorical column `{name}` has {count} different values, more than {CATEGORIES_MAX}"
+            ))
+            .advise("name it in data.ignore or data.numeric"));
+        }
+        self.column(
+            name,
+            vocabulary.missing,
+            count < 2 && vocabulary.missing == 0,
+        );
+        Ok(Some(CategoricalColumn {
+            name: name.to_string(),
+            values: vocabulary.values,
+        }))
+    }
+
+    /// Notes what is odd about a column.
     fn column(&mut self, name: &str, missing: usize, constant: bool) {
         if missing > 0 {
             self.missing.push((name.to_string(), missing));

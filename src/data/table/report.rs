@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 
-use super::PartTable;
 use super::encode::{Encoded, EncodedLabel};
 use super::prepare::{Findings, LabelPreparation, TablePreparation};
 use super::raw::{Cell, RawColumn, RawTable};
@@ -12,6 +11,7 @@ use crate::data::batch::Part;
 use crate::data::dataset::Report;
 use crate::data::mix::Mix;
 use crate::data::nearest::listed;
+use crate::data::split::PartSamples;
 use crate::run::{ClassCount, PartSummary};
 
 /// Looks at parts, classes, unknown categories and rows that are in two parts.
@@ -19,7 +19,7 @@ pub(super) fn report(
     config: &TableData,
     tables: &[RawTable],
     encoded: &[Encoded],
-    parts: &[PartTable],
+    parts: &[PartSamples],
     preparation: &TablePreparation,
     findings: Findings,
 ) -> Report {
@@ -30,8 +30,8 @@ pub(super) fn report(
     for part in parts {
         report.parts.push(PartSummary {
             split: part.part.split().to_string(),
-            samples: part.rows.len() as u64,
-            classes: class_counts(part, &encoded[part.table], &preparation.label),
+            samples: part.samples.len() as u64,
+            classes: class_counts(part, &encoded[part.source], &preparation.label),
         });
     }
     columns(
@@ -55,15 +55,15 @@ pub(super) fn report(
             .push(format!("no training row has class {}", listed(&absent)));
     }
     for part in parts.iter().filter(|part| part.part != Part::Train) {
-        let table = &encoded[part.table];
-        if part.table > 0 {
+        let table = &encoded[part.source];
+        if part.source > 0 {
             unknown(&mut report, part, table, preparation);
         }
-        if part.table > 0 && table.dotted > 0 {
+        if part.source > 0 && table.dotted > 0 {
             report.warnings.push(format!(
                 "{} labels of {} end in a full stop, which was dropped",
                 table.dotted,
-                tables[part.table].path.display()
+                tables[part.source].path.display()
             ));
         }
         if let Some(train) = parts.first() {
@@ -75,13 +75,13 @@ pub(super) fn report(
     report
 }
 
-fn class_counts(part: &PartTable, table: &Encoded, label: &LabelPreparation) -> Vec<ClassCount> {
+fn class_counts(part: &PartSamples, table: &Encoded, label: &LabelPreparation) -> Vec<ClassCount> {
     let (LabelPreparation::Classes(names), EncodedLabel::Classes(labels)) = (label, &table.label)
     else {
         return Vec::new();
     };
     let mut counts = vec![0u64; names.len()];
-    for row in part.rows.iter() {
+    for row in part.samples.iter() {
         let class = usize::try_from(labels[row]).ok();
         if let Some(count) = class.and_then(|class| counts.get_mut(class)) {
             *count += 1;
@@ -146,14 +146,33 @@ fn columns(
             categorical.join(", "),
         );
     }
+    left_out(report, config, table, preparation);
+    if !missing.is_empty() {
+        let listed: Vec<String> = missing
+            .iter()
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        report.fact("missing in train", listed.join(", "));
+    }
+}
+
+/// Columns of the training file that have no role.
+fn left_out(
+    report: &mut Report,
+    config: &TableData,
+    table: &RawTable,
+    preparation: &TablePreparation,
+) {
+    let numeric = preparation
+        .numeric
+        .iter()
+        .map(|column| column.name.as_str());
+    let categorical = preparation
+        .categorical
+        .iter()
+        .map(|column| column.name.as_str());
     let used: HashSet<&str> = numeric
-        .into_iter()
-        .chain(
-            preparation
-                .categorical
-                .iter()
-                .map(|column| column.name.as_str()),
-        )
+        .chain(categorical)
         .chain([config.label.as_str()])
         .collect();
     let left: Vec<&str> = table
@@ -165,16 +184,14 @@ fn columns(
     if !left.is_empty() {
         report.fact("not used", left.join(", "));
     }
-    if !missing.is_empty() {
-        let listed: Vec<String> = missing
-            .iter()
-            .map(|(name, count)| format!("{name} {count}"))
-            .collect();
-        report.fact("missing in train", listed.join(", "));
-    }
 }
 
-fn unknown(report: &mut Report, part: &PartTable, table: &Encoded, preparation: &TablePreparation) {
+fn unknown(
+    report: &mut Report,
+    part: &PartSamples,
+    table: &Encoded,
+    preparation: &TablePreparation,
+) {
     let listed: Vec<String> = preparation
         .categorical
         .iter()
@@ -196,20 +213,20 @@ fn unknown(report: &mut Report, part: &PartTable, table: &Encoded, preparation: 
 fn leakage(
     tables: &[RawTable],
     encoded: &[Encoded],
-    train: &PartTable,
-    part: &PartTable,
+    train: &PartSamples,
+    part: &PartSamples,
     preparation: &TablePreparation,
 ) -> Option<String> {
     let mut known: HashMap<u64, Vec<usize>> = HashMap::new();
-    for row in train.rows.iter() {
+    for row in train.samples.iter() {
         known
-            .entry(encoded_hash(&encoded[train.table], row))
+            .entry(encoded_hash(&encoded[train.source], row))
             .or_default()
             .push(row);
     }
     let mut same = Vec::new();
-    for row in part.rows.iter() {
-        if let Some(rows) = known.get(&encoded_hash(&encoded[part.table], row)) {
+    for row in part.samples.iter() {
+        if let Some(rows) = known.get(&encoded_hash(&encoded[part.source], row)) {
             same.push((row, rows));
         }
     }
@@ -220,24 +237,24 @@ fn leakage(
     let mut text = format!(
         "{} of {} rows in {} ({:.2} %) are in train too, label included",
         same.len(),
-        part.rows.len(),
+        part.samples.len(),
         part.part.split(),
-        100.0 * same.len() as f64 / part.rows.len() as f64
+        100.0 * same.len() as f64 / part.samples.len() as f64
     );
-    if used < tables[train.table].columns.len() {
-        let here: Vec<usize> = tables[train.table]
+    if used < tables[train.source].columns.len() {
+        let here: Vec<usize> = tables[train.source]
             .names
             .iter()
-            .filter_map(|name| tables[part.table].position(name))
+            .filter_map(|name| tables[part.source].position(name))
             .collect();
-        if here.len() == tables[train.table].columns.len() {
+        if here.len() == tables[train.source].columns.len() {
             let there: Vec<usize> = (0..here.len()).collect();
             let twins = same
                 .iter()
                 .filter(|(row, rows)| {
-                    let wanted = raw_hash(&tables[part.table], &here, *row);
+                    let wanted = raw_hash(&tables[part.source], &here, *row);
                     rows.iter()
-                        .any(|&other| raw_hash(&tables[train.table], &there, other) == wanted)
+                        .any(|&other| raw_hash(&tables[train.source], &there, other) == wanted)
                 })
                 .count();
             text.push_str(&format!("; {twins} of them also in the columns not used"));

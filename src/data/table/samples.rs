@@ -2,23 +2,23 @@
 
 use std::path::PathBuf;
 
-use super::PartTable;
 use super::encode::{Encoded, EncodedLabel};
 use super::raw::RawTable;
 use crate::data::batch::{AugmentKey, Input, Part, Target};
 use crate::data::dataset::Samples;
 use crate::data::source::file_name;
+use crate::data::split::PartSamples;
 use crate::run::Fault;
 
 /// Encoded tables with the rows of each part.
 pub(super) struct TableSamples {
     tables: Vec<Encoded>,
     paths: Vec<PathBuf>,
-    parts: Vec<PartTable>,
+    parts: Vec<PartSamples>,
 }
 
 impl TableSamples {
-    pub(super) fn new(tables: Vec<Encoded>, raw: &[RawTable], parts: Vec<PartTable>) -> Self {
+    pub(super) fn new(tables: Vec<Encoded>, raw: &[RawTable], parts: Vec<PartSamples>) -> Self {
         Self {
             tables,
             paths: raw.iter().map(|table| table.path.clone()).collect(),
@@ -26,14 +26,14 @@ impl TableSamples {
         }
     }
 
-    fn part(&self, part: Part) -> Option<&PartTable> {
+    fn part(&self, part: Part) -> Option<&PartSamples> {
         self.parts.iter().find(|found| found.part == part)
     }
 }
 
 impl Samples for TableSamples {
     fn count(&self, part: Part) -> usize {
-        self.part(part).map_or(0, |part| part.rows.len())
+        self.part(part).map_or(0, |part| part.samples.len())
     }
 
     fn batch(
@@ -45,10 +45,10 @@ impl Samples for TableSamples {
         let Some(part) = self.part(part) else {
             return Err(Fault::internal("there is no such part of the table"));
         };
-        let table = &self.tables[part.table];
+        let table = &self.tables[part.source];
         let rows: Vec<usize> = places
             .iter()
-            .filter_map(|&place| part.rows.get(place))
+            .filter_map(|&place| part.samples.get(place))
             .collect();
         let mut numeric = Vec::with_capacity(rows.len() * table.numeric.len());
         let mut categorical = Vec::with_capacity(rows.len() * table.categorical.len());
@@ -76,7 +76,7 @@ impl Samples for TableSamples {
     fn name(&self, part: Part, place: usize) -> String {
         match self
             .part(part)
-            .and_then(|part| Some((part.table, part.rows.get(place)?)))
+            .and_then(|part| Some((part.source, part.samples.get(place)?)))
         {
             Some((table, row)) => {
                 format!("row {} of {}", row + 1, file_name(&self.paths[table]))

@@ -28,7 +28,7 @@ use super::batch::{AugmentKey, Input, InputShape, Part, Target, TargetShape};
 use super::dataset::{Opened, Samples};
 use super::prepared::{Earlier, FileRecord, Preparation};
 use super::source::{Source, damaged, hex};
-use super::split::Selection;
+use super::split::{PartSamples, parts};
 use super::token_file::{TokenFacts, TokenFile, TokenFileError};
 use crate::config::{Split, TextData};
 use crate::run::Fault;
@@ -57,32 +57,17 @@ struct Stream {
     rebuilt: Option<String>,
 }
 
-/// A part: its stream and which of its windows.
-struct PartText {
-    part: Part,
-    stream: usize,
-    windows: Selection,
-}
-
 /// Reads, tokenises and divides the text of a config.
 ///
 /// # Errors
 ///
 /// See [`super::Dataset::open`].
 pub(super) fn open(config: &TextData, seed: u64, earlier: &Earlier) -> Result<Opened, Fault> {
-    let mut wanted: Vec<(Part, &str, &Path)> = vec![(Part::Train, "train", &config.train)];
-    for (part, role, split) in [
-        (Part::Validation, "validation", &config.validation),
-        (Part::Test, "test", &config.test),
-    ] {
-        if let Split::Path(path) = split {
-            wanted.push((part, role, path));
-        }
-    }
+    let wanted = wanted(config);
     let tokenizer = Tokenizer::source(&config.tokenizer)?;
     let mut files: Vec<FileRecord> = tokenizer.iter().map(|t| t.record("tokenizer")).collect();
     let mut read = Vec::with_capacity(wanted.len());
-    for &(_, role, path) in &wanted {
+    for &(role, path) in &wanted {
         let sources = documents::read(path)?;
         files.extend(sources.iter().map(|source| source.record(role)));
         read.push(sources);
@@ -90,7 +75,7 @@ pub(super) fn open(config: &TextData, seed: u64, earlier: &Earlier) -> Result<Op
     let is_new = earlier.check(&files)?.is_none();
     let mut loaded = None;
     let mut streams = Vec::with_capacity(wanted.len());
-    for (&(_, _, path), sources) in wanted.iter().zip(read) {
+    for (&(_, path), sources) in wanted.iter().zip(read) {
         streams.push(stream(
             config,
             path,
@@ -100,45 +85,7 @@ pub(super) fn open(config: &TextData, seed: u64, earlier: &Earlier) -> Result<Op
         )?);
     }
     let length = config.sequence_length.max(1) as usize;
-    let mut counts = Vec::with_capacity(streams.len());
-    for stream in &streams {
-        let count = windows(stream.tokens.len(), length);
-        if count == 0 {
-            return Err(damaged(
-                &stream.path,
-                format_args!(
-                    "it holds {} tokens, fewer than one sequence of {length}",
-                    stream.tokens.len()
-                ),
-            )
-            .advise("make data.sequence_length smaller, or give more text"));
-        }
-        counts.push(count);
-    }
-    let divided = divide_blocks(counts[0], &config.validation, &config.test, seed)?;
-    let mut parts = vec![PartText {
-        part: Part::Train,
-        stream: 0,
-        windows: divided.train,
-    }];
-    for (part, chosen) in [
-        (Part::Validation, divided.validation),
-        (Part::Test, divided.test),
-    ] {
-        if let Some(windows) = chosen {
-            parts.push(PartText {
-                part,
-                stream: 0,
-                windows,
-            });
-        } else if let Some(stream) = wanted.iter().position(|&(of, _, _)| of == part) {
-            parts.push(PartText {
-                part,
-                stream,
-                windows: Selection::All(counts[stream]),
-            });
-        }
-    }
+    let parts = divide_parts(config, seed, &streams, length)?;
     let facts = streams[0].tokens.facts();
     let vocabulary = usize::try_from(facts.vocabulary)
         .map_err(|_| damaged(&config.train, "its vocabulary is too large"))?;
@@ -146,7 +93,7 @@ pub(super) fn open(config: &TextData, seed: u64, earlier: &Earlier) -> Result<Op
         vocabulary: facts.vocabulary,
         end_of_document: facts.end_of_document,
         sequence_length: config.sequence_length,
-        block: window::block_length(counts[0]) as u64,
+        block: window::block_length(windows(streams[0].tokens.len(), length)) as u64,
     };
     let report = is_new.then(|| report(config, &streams, &parts, length));
     Ok(Opened {
@@ -161,6 +108,41 @@ pub(super) fn open(config: &TextData, seed: u64, earlier: &Earlier) -> Result<Op
         }),
         report,
     })
+}
+
+/// Sources, training first: what each is called in the record, and its path.
+fn wanted(config: &TextData) -> Vec<(&'static str, &Path)> {
+    let mut wanted = vec![("train", config.train.as_path())];
+    for (role, split) in [("validation", &config.validation), ("test", &config.test)] {
+        if let Split::Path(path) = split {
+            wanted.push((role, path));
+        }
+    }
+    wanted
+}
+
+/// Cuts the streams into windows and gives them to the parts.
+fn divide_parts(
+    config: &TextData,
+    seed: u64,
+    streams: &[Stream],
+    length: usize,
+) -> Result<Vec<PartSamples>, Fault> {
+    let mut counts = Vec::with_capacity(streams.len());
+    for stream in streams {
+        let tokens = stream.tokens.len();
+        let count = windows(tokens, length);
+        if count == 0 {
+            return Err(damaged(
+                &stream.path,
+                format_args!("it holds {tokens} tokens, fewer than one sequence of {length}"),
+            )
+            .advise("make data.sequence_length smaller, or give more text"));
+        }
+        counts.push(count);
+    }
+    let divided = divide_blocks(counts[0], &config.validation, &config.test, seed)?;
+    Ok(parts(divided, &config.validation, &config.test, &counts))
 }
 
 /// The tokens of one part's files: from the cache, or made and put there.
@@ -239,19 +221,19 @@ fn key(
 /// Batches of windows.
 struct TextSamples {
     streams: Vec<Stream>,
-    parts: Vec<PartText>,
+    parts: Vec<PartSamples>,
     length: usize,
 }
 
 impl TextSamples {
-    fn part(&self, part: Part) -> Option<&PartText> {
+    fn part(&self, part: Part) -> Option<&PartSamples> {
         self.parts.iter().find(|found| found.part == part)
     }
 }
 
 impl Samples for TextSamples {
     fn count(&self, part: Part) -> usize {
-        self.part(part).map_or(0, |part| part.windows.len())
+        self.part(part).map_or(0, |part| part.samples.len())
     }
 
     fn batch(
@@ -263,11 +245,11 @@ impl Samples for TextSamples {
         let Some(part) = self.part(part) else {
             return Err(Fault::internal("there is no such part of the text"));
         };
-        let tokens = &self.streams[part.stream].tokens;
+        let tokens = &self.streams[part.source].tokens;
         let count = windows(tokens.len(), self.length);
         let mut ids = Vec::with_capacity(places.len() * self.length);
         let mut targets = Vec::with_capacity(places.len() * self.length);
-        for window in places.iter().filter_map(|&place| part.windows.get(place)) {
+        for window in places.iter().filter_map(|&place| part.samples.get(place)) {
             let start = window * self.length;
             // Vocabularies are below 2^24.
             let mut signed = tokens
@@ -278,7 +260,7 @@ impl Samples for TextSamples {
             targets.extend_from_slice(ids.get(first + 1..).unwrap_or_default());
             let ahead = signed
                 .next()
-                .filter(|_| may_look_ahead(&part.windows, window, count));
+                .filter(|_| may_look_ahead(&part.samples, window, count));
             targets.push(ahead.unwrap_or(NOT_COUNTED));
         }
         Ok((Input::Tokens { ids }, Target::Tokens(targets)))
@@ -287,7 +269,7 @@ impl Samples for TextSamples {
     fn name(&self, part: Part, place: usize) -> String {
         match self
             .part(part)
-            .and_then(|part| Some((part.stream, part.windows.get(place)?)))
+            .and_then(|part| Some((part.source, part.samples.get(place)?)))
         {
             Some((stream, window)) => format!(
                 "tokens {} to {} of {}",

@@ -4,18 +4,18 @@ use std::ops::Range;
 
 use super::leak::Wanted;
 use super::window::block_length;
-use super::{BYTE_TOKENIZER, PartText, Stream};
+use super::{BYTE_TOKENIZER, Stream};
 use crate::config::TextData;
 use crate::data::batch::Part;
 use crate::data::dataset::Report;
-use crate::data::split::Selection;
+use crate::data::split::{PartSamples, Selection};
 use crate::run::PartSummary;
 
 /// Counts, and held-out text that is in the training text.
 pub(super) fn report(
     config: &TextData,
     streams: &[Stream],
-    parts: &[PartText],
+    parts: &[PartSamples],
     length: usize,
 ) -> Report {
     let mut report = Report::default();
@@ -36,15 +36,15 @@ pub(super) fn report(
     );
     report.fact("sequence", format!("{length} tokens"));
     for part in parts {
-        let stream = &streams[part.stream];
+        let stream = &streams[part.source];
         report.parts.push(PartSummary {
             split: part.part.split().to_string(),
-            samples: part.windows.len() as u64,
+            samples: part.samples.len() as u64,
             classes: Vec::new(),
         });
         report.fact(
             &format!("tokens in {}", part.part.split()),
-            (part.windows.len() * length).to_string(),
+            (part.samples.len() * length).to_string(),
         );
         if part.part != Part::Train {
             report
@@ -52,7 +52,7 @@ pub(super) fn report(
                 .extend(leakage(streams, parts, part, length));
         }
         let facts = stream.tokens.facts();
-        let own = part.part == Part::Train || part.stream > 0;
+        let own = part.part == Part::Train || part.source > 0;
         if own && facts.empty > 0 {
             report.warnings.push(format!(
                 "{} of {} documents of {} are empty",
@@ -66,10 +66,10 @@ pub(super) fn report(
         }
     }
     report.fact("documents in train", facts.documents.to_string());
-    let fraction = parts
+    let is_divided = parts
         .iter()
-        .any(|part| matches!(part.windows, Selection::Some(_)));
-    if fraction {
+        .any(|part| matches!(part.samples, Selection::Some(_)));
+    if is_divided {
         let count = streams[0].tokens.len() / length;
         report.fact(
             "held out in blocks of",
@@ -82,15 +82,15 @@ pub(super) fn report(
 #[expect(clippy::cast_precision_loss, reason = "counts of windows")]
 fn leakage(
     streams: &[Stream],
-    parts: &[PartText],
-    part: &PartText,
+    parts: &[PartSamples],
+    part: &PartSamples,
     length: usize,
 ) -> Option<String> {
     let train = parts.first()?;
-    let starts: Vec<usize> = part.windows.iter().map(|window| window * length).collect();
-    let wanted = Wanted::new(&streams[part.stream].tokens, &starts, length);
-    let runs = runs(&train.windows, length);
-    let (found, looked_for) = wanted.found(&streams[train.stream].tokens, &runs);
+    let starts: Vec<usize> = part.samples.iter().map(|window| window * length).collect();
+    let wanted = Wanted::new(&streams[part.source].tokens, &starts, length);
+    let runs = runs(&train.samples, length);
+    let (found, looked_for) = wanted.found(&streams[train.source].tokens, &runs);
     (found > 0).then(|| {
         format!(
             "{found} of {looked_for} sequences looked at in {} ({:.2} %) begin with text that is in train, too",
