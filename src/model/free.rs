@@ -1,7 +1,8 @@
 //! Free layer lists: `[[model.layers]]`.
 
 use super::ModelError;
-use super::chain::{Chain, LinearInitial, Window, size};
+use super::chain::{Chain, Window, size};
+use super::weights::LinearInitial;
 use super::parameter::{Initial, Role};
 use super::resnet;
 use super::shape::Shape;
@@ -22,7 +23,7 @@ pub(super) fn free(
             "add at least one `[[model.layers]]`",
         ));
     }
-    if matches!(chain.shape(), Shape::Row { .. }) {
+    if matches!(chain.shape, Shape::Row { .. }) {
         chain.columns("embeddings", categories, 0)?;
     }
     let blocks = config

@@ -1,7 +1,8 @@
 //! The `mlp` family: embeddings for categorical columns, hidden layers, output.
 
 use super::ModelError;
-use super::chain::{Chain, LinearInitial, size};
+use super::chain::{Chain, size};
+use super::weights::LinearInitial;
 use super::parameter::{Initial, Role};
 use super::shape::Shape;
 use crate::config::{Mlp, Norm};
@@ -13,7 +14,7 @@ pub(super) fn mlp(
     categories: &[usize],
     outputs: usize,
 ) -> Result<(), ModelError> {
-    match chain.shape() {
+    match chain.shape {
         Shape::Row { .. } => chain.columns("embeddings", categories, size(config.embedding))?,
         _ => chain.flatten("flatten")?,
     };

@@ -23,6 +23,7 @@ mod shape;
 mod summary;
 mod transformer;
 mod value;
+mod weights;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,8 @@
 //! al., "Accurate, large minibatch SGD", 2017, section 5.1).
 
 use super::ModelError;
-use super::chain::{Chain, LinearInitial, Window, size};
+use super::chain::{Chain, Window, size};
+use super::weights::LinearInitial;
 use super::layer::Residual;
 use super::parameter::{Initial, Role};
 use crate::config::{Activation, Block, Resnet, Stem};
@@ -95,7 +96,7 @@ pub(super) fn block(
     stride: usize,
     bottleneck: bool,
 ) -> Result<(), ModelError> {
-    let input = chain.shape();
+    let input = chain.shape;
     let mut branch = chain.inner(name, input);
     let output = if bottleneck {
         let output = width.saturating_mul(4);
@@ -118,7 +119,7 @@ pub(super) fn block(
             .batch_norm("bn2", Initial::Zeros)?;
         width
     };
-    let changed = branch.shape() != input;
+    let changed = branch.shape != input;
     let branch = branch.finish();
     let mut shortcut = chain.inner(name, input);
     if changed {

@@ -3,7 +3,8 @@
 //! Names of parameters are those of the Llama family in Hugging Face's transformers.
 
 use super::ModelError;
-use super::chain::{Chain, LinearInitial, size};
+use super::chain::{Chain, size};
+use super::weights::LinearInitial;
 use super::layer::{Attention, FeedForward, Layer, NamedLayer, Residual};
 use super::parameter::{Initial, Role};
 use super::shape::Shape;
@@ -47,7 +48,7 @@ pub(super) fn block(
     name: &str,
     sizes: &BlockSizes,
 ) -> Result<(), ModelError> {
-    let shape = chain.shape();
+    let shape = chain.shape;
     let full = chain.name(name);
     let Shape::Sequence { width, .. } = shape else {
         let problem = format!("needs a sequence, but its input is {shape}");
@@ -112,7 +113,7 @@ fn residual_std(sizes: &BlockSizes) -> f64 {
 
 fn attention(chain: &mut Chain<'_>, width: usize, sizes: &BlockSizes) -> Result<(), ModelError> {
     let name = "self_attn";
-    let shape = chain.shape();
+    let shape = chain.shape;
     let head_width = width / sizes.heads;
     let mut inner = chain.inner(name, shape);
     let mut linear = |name: &str, input: usize, output: usize, std: f64| {
@@ -142,7 +143,7 @@ fn attention(chain: &mut Chain<'_>, width: usize, sizes: &BlockSizes) -> Result<
 
 fn feed_forward(chain: &mut Chain<'_>, width: usize, sizes: &BlockSizes) -> Result<(), ModelError> {
     let name = "mlp";
-    let shape = chain.shape();
+    let shape = chain.shape;
     let hidden = sizes.feed_forward;
     if hidden == 0 {
         let problem = "feed_forward must be at least 1";

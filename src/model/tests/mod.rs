@@ -1,6 +1,7 @@
 //! Tests of whole networks.
 
 mod expansion;
+mod mistakes;
 mod passes;
 mod reference;
 mod values;

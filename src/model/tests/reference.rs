@@ -5,7 +5,8 @@ use serde_json::Value as Json;
 
 use crate::config::Activation;
 use crate::data::InputShape;
-use crate::model::chain::{Chain, LinearInitial, Window};
+use crate::model::chain::{Chain, Window};
+use crate::model::weights::LinearInitial;
 use crate::model::forward::Pass;
 use crate::model::network::OutputKind;
 use crate::model::parameter::{Initial, Registry, Role};
