@@ -40,7 +40,8 @@ fn passes(bencher: Bencher<'_, '_>, model: &Model, input: &InputShape, n: usize)
         } => {
             // Not all the same: batch normalisation divides by the deviation.
             let count = u32::try_from(n * channels * height * width).unwrap();
-            let pixels = (0..count).map(|i| f32::from(u8::try_from(i * 7919 % 251).unwrap()) / 99.0);
+            let pixels =
+                (0..count).map(|i| f32::from(u8::try_from(i * 7919 % 251).unwrap()) / 99.0);
             let pixels = pixels.collect();
             (classes(10), Input::Images { pixels })
         }

@@ -98,7 +98,12 @@ impl<'r> Chain<'r> {
     }
 
     /// An error that says what the layer `name` needs instead of its input.
-    pub(super) fn fail<T>(&self, name: &str, kind: &'static str, needs: &str) -> Result<T, ModelError> {
+    pub(super) fn fail<T>(
+        &self,
+        name: &str,
+        kind: &'static str,
+        needs: &str,
+    ) -> Result<T, ModelError> {
         let problem = format!("needs {needs}, but its input is {}", self.shape);
         Err(ModelError::layer(&self.name(name), kind, problem))
     }
@@ -245,5 +250,4 @@ impl<'r> Chain<'r> {
         }
         self.push(name, Layer::Residual(residual), branch)
     }
-
 }

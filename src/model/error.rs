@@ -1,5 +1,7 @@
 //! What can be wrong with a model: its config, or the weights it is given.
 
+use std::fmt::Write as _;
+
 use crate::run::Fault;
 
 /// A model that cannot be built, or weights that do not belong to it.
@@ -43,7 +45,7 @@ fn list(problems: &[String]) -> String {
         text.push_str(problem);
     }
     if problems.len() > LISTED_MAX {
-        text.push_str(&format!("\n  … and {} more", problems.len() - LISTED_MAX));
+        let _ = write!(text, "\n  … and {} more", problems.len() - LISTED_MAX);
     }
     text
 }

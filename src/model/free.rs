@@ -2,11 +2,11 @@
 
 use super::ModelError;
 use super::chain::{Chain, Window, size};
-use super::weights::LinearInitial;
 use super::parameter::{Initial, Role};
 use super::resnet;
 use super::shape::Shape;
 use super::transformer::{self, BlockSizes};
+use super::weights::LinearInitial;
 use crate::config::{LayerConfig, Layers};
 
 /// Appends all layers. `outputs` is what a last linear layer with `out = 0` gives; `categories` are

@@ -2,9 +2,9 @@
 
 use super::ModelError;
 use super::chain::{Chain, size};
-use super::weights::LinearInitial;
 use super::parameter::{Initial, Role};
 use super::shape::Shape;
+use super::weights::LinearInitial;
 use crate::config::{Mlp, Norm};
 
 /// Appends the whole network. `categories` are the vocabularies of the categorical columns.

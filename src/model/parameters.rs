@@ -111,7 +111,7 @@ impl Parameters {
         let wanted = network.parameters.iter();
         let wanted = wanted.map(|spec| (spec.name.as_str(), &*spec.shape, spec.range.clone()));
         let others = network.buffers.iter().map(|spec| spec.name.as_str());
-        let values = collect("weights", tensors, wanted.collect(), others.collect())?;
+        let values = collect("weights", tensors, wanted.collect(), &others.collect())?;
         let device = device.clone().without_autodiff();
         Ok(Self::from_flat(network, ops::upload(values, &device)))
     }
@@ -195,7 +195,7 @@ impl Buffers {
         let wanted = network.buffers.iter();
         let wanted = wanted.map(|spec| (spec.name.as_str(), &*spec.shape, spec.range.clone()));
         let others = network.parameters.iter().map(|spec| spec.name.as_str());
-        let values = collect("buffers", tensors, wanted.collect(), others.collect())?;
+        let values = collect("buffers", tensors, wanted.collect(), &others.collect())?;
         Ok(Self::from_values(values, device))
     }
 }
@@ -219,7 +219,7 @@ fn collect(
     what: &'static str,
     tensors: &[TensorBytes],
     wanted: Vec<(&str, &[usize], Range<usize>)>,
-    others: BTreeSet<&str>,
+    others: &BTreeSet<&str>,
 ) -> Result<Vec<f32>, ModelError> {
     let mut problems = Vec::new();
     let mut found = BTreeMap::new();

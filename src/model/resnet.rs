@@ -7,9 +7,9 @@
 
 use super::ModelError;
 use super::chain::{Chain, Window, size};
-use super::weights::LinearInitial;
 use super::layer::Residual;
 use super::parameter::{Initial, Role};
+use super::weights::LinearInitial;
 use crate::config::{Activation, Block, Resnet, Stem};
 
 /// Blocks of each stage and whether they are bottlenecks.

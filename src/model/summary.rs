@@ -87,9 +87,10 @@ impl Network {
             Some(_) => ", rotary",
             None => "",
         };
-        let shared = match heads == kv_heads {
-            true => String::new(),
-            false => format!(", {kv_heads} kv heads"),
+        let shared = if heads == kv_heads {
+            String::new()
+        } else {
+            format!(", {kv_heads} kv heads")
         };
         let kind = format!("CausalAttention({heads} heads{shared}{rotary})");
         rows.push(row(&named.name, kind, named.output, 0));

@@ -4,10 +4,10 @@
 
 use super::ModelError;
 use super::chain::{Chain, size};
-use super::weights::LinearInitial;
 use super::layer::{Attention, FeedForward, Layer, NamedLayer, Residual};
 use super::parameter::{Initial, Role};
 use super::shape::Shape;
+use super::weights::LinearInitial;
 use crate::config::{Gpt, GptActivation, Norm, Position};
 
 /// Deviation of initial weights (Radford et al. 2019).
@@ -90,9 +90,9 @@ fn mismatch(width: usize, sizes: &BlockSizes) -> Option<String> {
     let BlockSizes {
         heads, kv_heads, ..
     } = *sizes;
-    if heads == 0 || width % heads != 0 {
+    if heads == 0 || !width.is_multiple_of(heads) {
         Some(format!("width {width} is not a multiple of {heads} heads"))
-    } else if kv_heads == 0 || heads % kv_heads != 0 {
+    } else if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
         Some(format!(
             "{heads} heads are not a multiple of {kv_heads} kv_heads"
         ))

@@ -4,6 +4,10 @@ use burn::tensor::{Int, Tensor};
 
 /// Values of `n` samples between two layers.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a few live at a time, and handles move cheaply"
+)]
 pub(super) enum Value {
     /// Rows of a table: `[n, numeric]`, `[n, categorical]`; none where there are no such columns.
     Row(Option<Tensor<2>>, Option<Tensor<2, Int>>),
@@ -28,7 +32,7 @@ impl Value {
             Value::Map(x) => x.flatten(1, 3),
             Value::Ids(x) => x.float(),
             Value::Row(numeric, categorical) => {
-                let parts = [numeric, categorical.map(|ids| ids.float())];
+                let parts = [numeric, categorical.map(Tensor::<2, Int>::float)];
                 Tensor::cat(parts.into_iter().flatten().collect(), 1)
             }
         }

@@ -2,9 +2,7 @@
 
 use super::ModelError;
 use super::chain::{Chain, Window};
-use super::layer::{
-    BatchNorm, Columns, Conv2d, Embedding, Layer, Linear, Norm, PositionEmbedding,
-};
+use super::layer::{BatchNorm, Columns, Conv2d, Embedding, Layer, Linear, Norm, PositionEmbedding};
 use super::parameter::{Initial, ParameterId, Registry, Role};
 use super::shape::Shape;
 

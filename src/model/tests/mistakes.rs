@@ -172,9 +172,19 @@ fn families_that_do_not_fit_their_data() {
     unfit(&cifar(21), &image(3, 8), &classes(2), "of 6n + 2, not 21");
     unfit(&cifar(2), &image(3, 8), &classes(2), "of 6n + 2, not 2");
     let model = resnet(20, Stem::Imagenet, 0);
-    unfit(&model, &image(3, 64), &classes(2), "no resnet with depth 20");
+    unfit(
+        &model,
+        &image(3, 64),
+        &classes(2),
+        "no resnet with depth 20",
+    );
     let empty = mlp(&[0], Norm::None, 0.0);
-    unfit(&empty, &table(), &classes(2), "its output would be 0 features");
+    unfit(
+        &empty,
+        &table(),
+        &classes(2),
+        "its output would be 0 features",
+    );
     unfit(&list(Vec::new()), &table(), &classes(2), "no layers");
     let idle = list(vec![LayerConfig::Flatten]);
     unfit(&idle, &image(1, 2), &classes(4), "anything to train");
@@ -191,7 +201,12 @@ fn transformers_whose_sizes_do_not_agree() {
     let refused = |change: &dyn Fn(&mut Gpt), expected| {
         unfit(&model(change), &ids, &next, expected);
     };
-    unfit(&model(&|_| ()), &image(3, 8), &classes(2), "a gpt takes tokens");
+    unfit(
+        &model(&|_| ()),
+        &image(3, 8),
+        &classes(2),
+        "a gpt takes tokens",
+    );
     refused(&|c| c.heads = 5, "not a multiple of 5 heads");
     refused(&|c| c.kv_heads = 3, "not a multiple of 3 kv_heads");
     refused(&|c| c.norm = Norm::Batch, "`layer` or `rms`");

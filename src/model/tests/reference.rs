@@ -6,11 +6,11 @@ use serde_json::Value as Json;
 use crate::config::Activation;
 use crate::data::InputShape;
 use crate::model::chain::{Chain, Window};
-use crate::model::weights::LinearInitial;
 use crate::model::forward::Pass;
 use crate::model::network::OutputKind;
 use crate::model::parameter::{Initial, Registry, Role};
 use crate::model::value::Value;
+use crate::model::weights::LinearInitial;
 use crate::model::{Buffers, Mode, ModelError, Network, Parameters, Shape};
 use crate::ops;
 

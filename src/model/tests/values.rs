@@ -55,12 +55,12 @@ fn initial_values_have_the_spread_they_should() {
     assert!(
         values_of(&network, 1, "hidden.0.norm.weight")
             .iter()
-            .all(|&v| v == 1.0)
+            .all(|v| v.to_bits() == 1f32.to_bits())
     );
     assert!(
         values_of(&network, 1, "hidden.0.norm.bias")
             .iter()
-            .all(|&v| v == 0.0)
+            .all(|v| v.to_bits() == 0f32.to_bits())
     );
 
     let network = expand(&resnet(20, Stem::Cifar, 64), &image(3, 8), &classes(2));

@@ -289,7 +289,7 @@ fn normalize_backward(
 impl BatchNormOps for Flex {
     fn channel_moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
         let sizes = Sizes::of(&x.shape());
-        let values = super::values(x, |x| moments(x, sizes));
+        let values = super::values(&x, |x| moments(x, sizes));
         super::tensor(values, Shape::new([2, sizes.channels]))
     }
 
@@ -302,8 +302,8 @@ impl BatchNormOps for Flex {
     ) -> FloatTensor<Self> {
         let shape = x.shape();
         let sizes = Sizes::of(&shape);
-        let channels = channels(gain, bias, moments);
-        let values = super::values(x, |x| {
+        let channels = channels(&gain, &bias, &moments);
+        let values = super::values(&x, |x| {
             let mut output = vec![0f32; x.len()];
             normalize(x, &channels, sizes, relu, &mut output);
             output
@@ -321,9 +321,9 @@ impl BatchNormOps for Flex {
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         let shape = x.shape();
         let sizes = Sizes::of(&shape);
-        let channels = channels(gain, bias, moments);
-        let (values, sums) = super::values(x, |x| {
-            super::values(gradient, |gradient| {
+        let channels = channels(&gain, &bias, &moments);
+        let (values, sums) = super::values(&x, |x| {
+            super::values(&gradient, |gradient| {
                 let sums = gradient_sums(x, gradient, &channels, sizes, relu);
                 let mut output = vec![0f32; x.len()];
                 normalize_backward(x, gradient, &channels, &sums, sizes, relu, &mut output);
@@ -339,9 +339,9 @@ impl BatchNormOps for Flex {
 }
 
 fn channels(
-    gain: FloatTensor<Flex>,
-    bias: FloatTensor<Flex>,
-    moments: FloatTensor<Flex>,
+    gain: &FloatTensor<Flex>,
+    bias: &FloatTensor<Flex>,
+    moments: &FloatTensor<Flex>,
 ) -> Vec<Channel> {
     super::values(gain, |gain| {
         super::values(bias, |bias| {

@@ -296,8 +296,8 @@ impl ConvolutionOps for Flex {
         padding: usize,
     ) -> FloatTensor<Self> {
         let sizes = Sizes::new(&x.shape(), &weight.shape(), stride, padding);
-        let y = super::values(x, |x| {
-            super::values(weight, |weight| {
+        let y = super::values(&x, |x| {
+            super::values(&weight, |weight| {
                 let mut y = vec![0f32; sizes.samples * sizes.y_size()];
                 forward(x, weight, sizes, &mut y);
                 y
@@ -317,16 +317,17 @@ impl ConvolutionOps for Flex {
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         let (x_shape, weight_shape) = (x.shape(), weight.shape());
         let sizes = Sizes::new(&x_shape, &weight_shape, stride, padding);
-        let (for_x, for_weight) = super::values(x, |x| {
-            super::values(weight, |weight| {
-                super::values(gradient, |gradient| {
+        let (for_x, for_weight) = super::values(&x, |x| {
+            super::values(&weight, |weight| {
+                super::values(&gradient, |gradient| {
                     backward(x, weight, gradient, sizes, with_x)
                 })
             })
         });
-        let for_x = match with_x {
-            true => super::tensor(for_x, x_shape),
-            false => super::tensor(vec![0.0], Shape::new([1])),
+        let for_x = if with_x {
+            super::tensor(for_x, x_shape)
+        } else {
+            super::tensor(vec![0.0], Shape::new([1]))
         };
         (for_x, super::tensor(for_weight, weight_shape))
     }

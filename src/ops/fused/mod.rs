@@ -18,7 +18,7 @@ use burn::tensor::{Shape, TensorData};
 
 /// Calls a function with the values of a 32-bit tensor, row-major; copies only what is not already
 /// laid out so.
-fn values<T>(tensor: FloatTensor<Flex>, function: impl FnOnce(&[f32]) -> T) -> T {
+fn values<T>(tensor: &FloatTensor<Flex>, function: impl FnOnce(&[f32]) -> T) -> T {
     if let Some(values) = tensor.as_slice::<f32>() {
         return function(values);
     }
