@@ -9,6 +9,7 @@
 
 mod control;
 mod create;
+mod death;
 mod display;
 mod ending;
 mod hang;

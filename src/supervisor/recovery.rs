@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::death::Death;
 use super::ending::Ending;
 use super::hang::Health;
 use crate::config::Recovery;
 use crate::run::wire::{FromWorker, Outcome, Phase, WIRE_VERSION};
-use crate::run::{Attempt, Command, Event, Fault, FaultClass, Rank, RunState, StateCause, Step};
+use crate::run::{Attempt, Command, Event, Fault, Rank, RunState, StateCause, Step};
 
 /// The only rank of this version.
 pub(super) const RANK: Rank = Rank::new(0);
@@ -73,14 +74,6 @@ pub(super) struct Finish {
 enum LastWord {
     Done(Outcome),
     Failed(Fault),
-}
-
-/// A worker's death, for comparison with the next.
-#[derive(Clone, Debug, PartialEq)]
-struct Death {
-    step: Option<Step>,
-    ending: Ending,
-    hung: bool,
 }
 
 /// All that decisions depend on.
@@ -381,12 +374,14 @@ impl Machine {
             hung: std::mem::take(&mut self.hung),
             ending,
         };
-        let again =
-            (death.hung || death.ending.repeats()) && self.last_death.as_ref() == Some(&death);
+        let again = self
+            .last_death
+            .as_ref()
+            .is_some_and(|last| death.repeats(last));
         let too_many = self.deaths.len() > self.policy.max_restarts as usize;
         self.exited(&death.ending, !(again || too_many), actions);
         if again || too_many {
-            let fault = self.given_up(&death, again);
+            let fault = death.given_up(again, self.deaths.len(), self.policy.window_s);
             self.fail(fault, actions);
             return;
         }
@@ -395,33 +390,6 @@ impl Machine {
         self.attempt = self.attempt.next();
         self.change(StateCause::WorkerLost, &reason, actions);
         actions.push(Action::Launch(self.attempt));
-    }
-
-    fn given_up(&self, death: &Death, again: bool) -> Fault {
-        let words = death.words();
-        let message = if again {
-            format!("rank {RANK} died twice in the same place: {words}")
-        } else {
-            format!(
-                "rank {RANK} died {} times within {} s, last: {words}",
-                self.deaths.len(),
-                self.policy.window_s
-            )
-        };
-        let advice = match death.ending {
-            Ending::OutOfMemory(_) => {
-                "raise train.shards (less is computed at once) or lower train.global_batch; the \
-                 newest checkpoint is kept"
-            }
-            _ => {
-                "`trainer logs` shows what the worker said; `trainer resume` continues from the \
-                 newest checkpoint"
-            }
-        };
-        let mut fault = Fault::new(FaultClass::Workers, message).advise(advice);
-        fault.rank = Some(RANK);
-        fault.step = death.step;
-        fault
     }
 
     fn fail(&mut self, fault: Fault, actions: &mut Vec<Action>) {
@@ -480,20 +448,6 @@ impl Machine {
                 },
                 actions,
             );
-        }
-    }
-}
-
-impl Death {
-    fn words(&self) -> String {
-        let what = if self.hung {
-            "hung and was killed".to_string()
-        } else {
-            self.ending.to_string()
-        };
-        match self.step {
-            Some(step) => format!("{what} after step {step}"),
-            None => format!("{what} before the first step"),
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::run::{Epoch, Phases, StepReport};
+use crate::run::{Epoch, FaultClass, Phases, StepReport};
 use std::collections::BTreeMap;
 
 const POLICY: Recovery = Recovery {
