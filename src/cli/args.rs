@@ -54,21 +54,41 @@ pub(super) struct Global {
 /// The commands; each is a file of this module.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Train from a config file
+    Run(Run),
+    /// Continue a run that was paused, was stopped, failed or died
+    Resume(Resume),
     /// List runs, newest first
     Ls(Ls),
     /// Show one run on one page
     Show(Query),
     /// Print the recorded metrics of a run
     Metrics(Metrics),
+    /// Print what happened in a run, or what a worker printed
+    Logs(Logs),
     /// List or verify the checkpoints of a run
     Checkpoints(Checkpoints),
+    /// Write a checkpoint and end a running run as paused
+    Pause(Control),
+    /// Write a checkpoint and end a running run as cancelled
+    Stop(Control),
+    /// Write a checkpoint of a running run now
+    Checkpoint(Control),
     /// Remove runs with all their files
     Rm(Rm),
+    /// Print layers, shapes, parameters and memory of a config's model
+    Model(ConfigFile),
     /// Check a config, show it with every default, or print the JSON Schema
     Config {
         /// What to do with it.
         #[command(subcommand)]
         command: ConfigCommand,
+    },
+    /// Look at the data of a config
+    Data {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: DataCommand,
     },
     /// Print the completion script of a shell; completes commands, options and run names
     Completions {
@@ -111,6 +131,43 @@ pub(super) struct RunName {
     /// Name, a prefix of it, short id or id of the run, or `latest`
     #[arg(value_name = "RUN", add = ArgValueCandidates::new(run_names))]
     pub(super) run: String,
+}
+
+/// `trainer run`.
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// Config file (TOML)
+    #[arg(value_name = "CONFIG", value_hint = ValueHint::FilePath)]
+    pub(super) config: PathBuf,
+    /// Changed keys.
+    #[command(flatten)]
+    pub(super) set: Overrides,
+    /// Name of the run instead of the config's `name`
+    #[arg(long)]
+    pub(super) name: Option<String>,
+    /// Print events as JSON lines; the first holds id, name and directory of the run
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// `trainer resume`.
+#[derive(Debug, Args)]
+pub(super) struct Resume {
+    /// Run (name, prefix, short id, id, `latest`), or the directory of one of its checkpoints
+    #[arg(value_name = "RUN", add = ArgValueCandidates::new(run_names))]
+    pub(super) run: String,
+    /// Go on with a changed config: this file, or `--set`, against the recorded one
+    #[arg(long, value_name = "CONFIG", value_hint = ValueHint::FilePath)]
+    pub(super) config: Option<PathBuf>,
+    /// Changed keys.
+    #[command(flatten)]
+    pub(super) set: Overrides,
+    /// Permit a config that differs from the recorded one
+    #[arg(long)]
+    pub(super) allow_config_change: bool,
+    /// Print events as JSON lines; the first holds id, name and directory of the run
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// `trainer ls`.
@@ -168,6 +225,23 @@ pub(super) struct Metrics {
     pub(super) json: bool,
 }
 
+/// `trainer logs`.
+#[derive(Debug, Args)]
+pub(super) struct Logs {
+    /// The run.
+    #[command(flatten)]
+    pub(super) name: RunName,
+    /// Go on until the run ends
+    #[arg(long, short)]
+    pub(super) follow: bool,
+    /// What the worker of this rank printed, instead of the run's events
+    #[arg(long, value_name = "RANK", conflicts_with = "json")]
+    pub(super) rank: Option<u32>,
+    /// Print journal entries as JSON lines
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
 /// `trainer checkpoints`: `list` is the default.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -192,6 +266,17 @@ pub(super) enum CheckpointsCommand {
     Verify(Query),
 }
 
+/// A request to a running run.
+#[derive(Debug, Args)]
+pub(super) struct Control {
+    /// The run.
+    #[command(flatten)]
+    pub(super) name: RunName,
+    /// Seconds to wait until it is done
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(super) timeout: u64,
+}
+
 /// `trainer rm`.
 #[derive(Debug, Args)]
 pub(super) struct Rm {
@@ -212,6 +297,13 @@ pub(super) enum ConfigCommand {
     Show(ConfigFile),
     /// Print the JSON Schema of a config, for editors
     Schema,
+}
+
+/// What to do with data.
+#[derive(Debug, Subcommand)]
+pub(super) enum DataCommand {
+    /// Read, split and validate the data as a run would, and show them on one screen
+    Inspect(ConfigFile),
 }
 
 /// Shells with completion.

@@ -1,16 +1,17 @@
 //! `trainer checkpoints`: which there are, and whether they can be trusted.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use crate::checkpoint::{self, CheckpointError};
 use crate::run::{Fault, FaultClass};
+use crate::ui::{self, CheckpointRow};
 
 use super::args::{Checkpoints, CheckpointsCommand, Query};
 use super::json::{self, CheckpointJson};
 use super::outcome::{CommandResult, Outcome};
 use super::select::Standing;
-use super::table::{self, Table};
+use super::screen::Screen;
 
 /// Lists or verifies.
 pub(super) fn checkpoints(
@@ -30,24 +31,14 @@ pub(super) fn checkpoints(
 
 fn list(run: &str, as_json: bool, runs_dir: &Path, out: &mut dyn Write) -> CommandResult {
     let standing = Standing::find(runs_dir, run)?;
-    let found = look(&standing, false)?;
-    if as_json {
-        json::pretty(&found, out)?;
-    } else {
-        print(&found, 0, out)?;
-    }
-    Ok(Outcome::Done)
+    print(&look(&standing, false)?, as_json, out)
 }
 
 fn verify(query: &Query, runs_dir: &Path, out: &mut dyn Write) -> CommandResult {
     let standing = Standing::find(runs_dir, &query.name.run)?;
     let found = look(&standing, true)?;
-    if query.json {
-        json::pretty(&found, out)?;
-    } else {
-        print(&found, 0, out)?;
-    }
-    let damaged = found.iter().filter(|one| one.problem.is_some()).count();
+    print(&found, query.json, out)?;
+    let damaged = found.iter().filter(|row| row.problem.is_some()).count();
     if damaged == 0 {
         return Ok(Outcome::Done);
     }
@@ -58,12 +49,23 @@ fn verify(query: &Query, runs_dir: &Path, out: &mut dyn Write) -> CommandResult 
         .into())
 }
 
+fn print(found: &[CheckpointRow], as_json: bool, out: &mut dyn Write) -> CommandResult {
+    if as_json {
+        let rows: Vec<CheckpointJson> = found.iter().map(CheckpointJson::new).collect();
+        json::pretty(&rows, out)?;
+    } else {
+        let screen = Screen::stdout();
+        ui::checkpoints(found, screen.columns, screen.style, out)?;
+    }
+    Ok(Outcome::Done)
+}
+
 /// The checkpoints on disk, oldest first; with every file read and compared if `verify`.
 ///
 /// # Errors
 ///
 /// When the folder cannot be read.
-pub(super) fn look(standing: &Standing, verify: bool) -> Result<Vec<CheckpointJson>, Fault> {
+pub(super) fn look(standing: &Standing, verify: bool) -> Result<Vec<CheckpointRow>, Fault> {
     let folder = standing.run.checkpoints();
     let mut found = Vec::new();
     for listed in checkpoint::list(&folder)? {
@@ -88,50 +90,15 @@ pub(super) fn look(standing: &Standing, verify: bool) -> Result<Vec<CheckpointJs
             }
         }
         let info = info.as_ref().or(recorded);
-        found.push(CheckpointJson {
-            step: listed.step.get(),
+        found.push(CheckpointRow {
+            step: listed.step,
             path: path.display().to_string(),
             bytes: info.map(|info| info.bytes),
-            sha256: info.map(|info| info.model_sha256.clone()),
+            model_sha256: info.map(|info| info.model_sha256.clone()),
             metric: info.and_then(|info| info.metric),
             verified,
             problem,
         });
     }
     Ok(found)
-}
-
-/// As a table.
-///
-/// # Errors
-///
-/// When the output cannot be written.
-pub(super) fn print(
-    found: &[CheckpointJson],
-    indent: usize,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let mut rows =
-        Table::new(&["STEP", "SIZE", "METRIC", "SHA-256", "STATE", "PATH"]).right(&[0, 1]);
-    for one in found {
-        let state = match (one.verified, &one.problem) {
-            (_, Some(problem)) => format!("damaged: {problem}"),
-            (Some(true), None) => "verified".to_string(),
-            _ => "not read".to_string(),
-        };
-        rows.row(&[
-            one.step.to_string(),
-            one.bytes.map_or_else(|| "?".to_string(), table::bytes),
-            one.metric.map_or_else(|| "-".to_string(), table::number),
-            one.sha256.as_deref().map_or("?", short).to_string(),
-            state,
-            one.path.clone(),
-        ]);
-    }
-    rows.print(indent, out)
-}
-
-/// Enough of a hash to tell two apart by eye.
-fn short(sha256: &str) -> &str {
-    sha256.get(..12).unwrap_or(sha256)
 }

@@ -6,12 +6,13 @@ use serde::Serialize;
 
 use crate::data::Dataset;
 use crate::run::{DataSummary, PartSummary};
+use crate::ui::{Table, Tone, count, printable};
 
 use super::args::{ConfigFile, DataCommand};
 use super::json::{self, FORMAT};
 use super::load::load;
 use super::outcome::{CommandResult, Outcome};
-use super::table::{self, Table};
+use super::screen::Screen;
 
 /// Most classes that are listed for a part; the rest is counted.
 const CLASSES_SHOWN: usize = 12;
@@ -55,8 +56,11 @@ fn inspect(file: &ConfigFile, out: &mut dyn Write) -> CommandResult {
 }
 
 fn print(summary: &DataSummary, out: &mut dyn Write) -> io::Result<()> {
-    let mut facts = Table::default();
-    let mut fact = |label: &str, value: String| facts.row(&[label.to_string(), value]);
+    let screen = Screen::stdout();
+    let mut facts = Table::new(&[]).fit(screen.columns).style(screen.style);
+    let mut fact = |label: &str, value: String| {
+        facts.toned_row(vec![(Tone::Faint, label.to_string()), (Tone::Normal, value)]);
+    };
     fact("kind", summary.kind.clone());
     fact("fingerprint", summary.fingerprint.clone());
     for part in &summary.parts {
@@ -67,18 +71,19 @@ fn print(summary: &DataSummary, out: &mut dyn Write) -> io::Result<()> {
     }
     facts.print(0, out)?;
     for warning in &summary.warnings {
-        writeln!(out, "warning: {}", table::printable(warning))?;
+        let text = format!("warning: {}", printable(warning));
+        writeln!(out, "{}", screen.style.paint(Tone::Warning, &text))?;
     }
     Ok(())
 }
 
 fn part_in_words(part: &PartSummary) -> String {
-    let mut text = format!("{} samples", table::count(part.samples));
+    let mut text = format!("{} samples", count(part.samples));
     let shown: Vec<String> = part
         .classes
         .iter()
         .take(CLASSES_SHOWN)
-        .map(|class| format!("{} {}", class.class, table::count(class.count)))
+        .map(|class| format!("{} {}", class.class, count(class.count)))
         .collect();
     if !shown.is_empty() {
         text.push_str(": ");

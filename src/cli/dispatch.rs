@@ -5,11 +5,15 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Parser;
 
-use crate::run::{Fault, FaultClass};
+use crate::run::{Fault, FaultClass, WORKER_COMMAND};
+use crate::worker;
 
 use super::args::{Cli, Command, Global};
 use super::outcome::{CommandResult, Outcome, Stop};
-use super::{checkpoints, completions, config, ls, man, metrics, rm, show};
+use super::{
+    checkpoint, checkpoints, completions, config, data, logs, ls, man, metrics, model, pause, resume,
+    rm, run, show,
+};
 
 /// Runs the command line `arguments`, the program's name first.
 ///
@@ -18,6 +22,10 @@ use super::{checkpoints, completions, config, ls, man, metrics, rm, show};
 /// The fault that ended the command; the caller shows it.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<Outcome, Fault> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // First of all: a worker starts for every run, and what it does not need takes time.
+    if arguments.get(1).is_some_and(|name| name == WORKER_COMMAND) {
+        return worker::main().map(|()| Outcome::Done);
+    }
     if completions::answer_shell(&arguments)? {
         return Ok(Outcome::Done);
     }
@@ -33,7 +41,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<Outcome, Fa
     match result {
         Ok(outcome) => Ok(outcome),
         Err(Stop::PipeClosed) => Ok(Outcome::Done),
-        Err(Stop::Fault(fault)) => Err(fault),
+        Err(Stop::Fault(fault)) => {
+            // What was printed before it comes first; a fault is shown in any case.
+            let _ = out.flush();
+            Err(fault)
+        }
     }
 }
 
@@ -50,13 +62,22 @@ fn explain(error: &clap::Error) -> Outcome {
 
 fn dispatch(cli: &Cli, out: &mut dyn Write) -> CommandResult {
     let Global { runs_dir, quiet } = &cli.global;
+    let quiet = *quiet;
     match &cli.command {
-        Command::Ls(args) => ls::ls(args, runs_dir, *quiet, out),
-        Command::Metrics(args) => metrics::metrics(args, runs_dir, out),
+        Command::Run(args) => run::run(args, runs_dir, quiet),
+        Command::Resume(args) => resume::resume(args, runs_dir, quiet, out),
+        Command::Ls(args) => ls::ls(args, runs_dir, quiet, out),
         Command::Show(args) => show::show(args, runs_dir, out),
+        Command::Metrics(args) => metrics::metrics(args, runs_dir, out),
+        Command::Logs(args) => logs::logs(args, runs_dir, out),
         Command::Checkpoints(args) => checkpoints::checkpoints(args, runs_dir, out),
-        Command::Config { command } => config::config(command, *quiet, out),
-        Command::Rm(args) => rm::rm(args, runs_dir, *quiet, out),
+        Command::Pause(args) => pause::pause(args, runs_dir, quiet, out),
+        Command::Stop(args) => pause::stop(args, runs_dir, quiet, out),
+        Command::Checkpoint(args) => checkpoint::checkpoint(args, runs_dir, quiet, out),
+        Command::Rm(args) => rm::rm(args, runs_dir, quiet, out),
+        Command::Model(args) => model::model(args, out),
+        Command::Config { command } => config::config(command, quiet, out),
+        Command::Data { command } => data::data(command, out),
         Command::Completions { shell } => completions::completions(*shell, out),
         Command::Man { out: folder } => man::man(folder.as_deref(), out),
     }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::run::{Best, RunId, RunState};
+use crate::ui::CheckpointRow;
 
 use super::select::Standing;
 
@@ -35,10 +36,10 @@ pub(super) struct RunJson<'a> {
     parameters: u64,
     peak_bytes: u64,
     /// Of the last checkpoint.
-    model_sha256: Option<String>,
+    model_sha256: Option<&'a str>,
     /// Only in `show`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    checkpoints: Option<Vec<CheckpointJson>>,
+    checkpoints: Option<Vec<CheckpointJson<'a>>>,
 }
 
 impl<'a> RunJson<'a> {
@@ -72,38 +73,48 @@ impl<'a> RunJson<'a> {
             model_sha256: summary
                 .checkpoints
                 .last()
-                .map(|last| last.model_sha256.clone()),
+                .map(|last| last.model_sha256.as_str()),
             checkpoints: None,
         }
     }
 
     /// With checkpoints.
-    pub(super) fn full(standing: &'a Standing, checkpoints: Vec<CheckpointJson>) -> Self {
+    pub(super) fn full(standing: &'a Standing, checkpoints: &'a [CheckpointRow]) -> Self {
         Self {
-            model_sha256: checkpoints.last().and_then(|last| last.sha256.clone()),
-            checkpoints: Some(checkpoints),
+            model_sha256: checkpoints
+                .last()
+                .and_then(|last| last.model_sha256.as_deref()),
+            checkpoints: Some(checkpoints.iter().map(CheckpointJson::new).collect()),
             ..Self::short(standing)
         }
     }
 }
 
 /// One checkpoint.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct CheckpointJson {
-    /// Finished steps.
-    pub(super) step: u64,
-    /// Its directory.
-    pub(super) path: String,
-    /// Of all files; none when nobody knows.
-    pub(super) bytes: Option<u64>,
-    /// Of `model.safetensors`, as recorded; none when nobody knows.
-    pub(super) sha256: Option<String>,
-    /// What `best` goes by.
-    pub(super) metric: Option<f64>,
-    /// Whether its files were read and fit; none when they were not read.
-    pub(super) verified: Option<bool>,
-    /// What is wrong.
-    pub(super) problem: Option<String>,
+#[derive(Debug, Serialize)]
+pub(super) struct CheckpointJson<'a> {
+    step: u64,
+    path: &'a str,
+    bytes: Option<u64>,
+    sha256: Option<&'a str>,
+    metric: Option<f64>,
+    verified: Option<bool>,
+    problem: Option<&'a str>,
+}
+
+impl<'a> CheckpointJson<'a> {
+    /// As it was found.
+    pub(super) fn new(row: &'a CheckpointRow) -> Self {
+        Self {
+            step: row.step.get(),
+            path: &row.path,
+            bytes: row.bytes,
+            sha256: row.model_sha256.as_deref(),
+            metric: row.metric,
+            verified: row.verified,
+            problem: row.problem.as_deref(),
+        }
+    }
 }
 
 /// Prints a value over several lines, for people and programs alike.

@@ -3,14 +3,15 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::run::{Fault, RunSummary};
-use crate::store::{Listed, Runs};
+use crate::run::Fault;
+use crate::store::{Listed, Runs, now_ms};
+use crate::ui::{self, RunRow};
 
 use super::args::Ls;
 use super::json::{self, RunJson};
 use super::outcome::{CommandResult, Outcome};
+use super::screen::Screen;
 use super::select::Standing;
-use super::table::{self, Table};
 
 /// Prints all runs, or those in some states. One that cannot be read is named on standard error.
 pub(super) fn ls(args: &Ls, runs_dir: &Path, quiet: bool, out: &mut dyn Write) -> CommandResult {
@@ -55,28 +56,7 @@ fn warn(name: &str, problem: &str) {
 }
 
 fn print(runs: &[Standing], out: &mut dyn Write) -> io::Result<()> {
-    let mut rows = Table::new(&["NAME", "STATE", "STEP", "BEST", "CREATED"]);
-    for standing in runs {
-        let summary = &standing.summary;
-        let best = summary.best.as_ref().map_or_else(
-            || "-".to_string(),
-            |best| format!("{} {}", best.metric, table::number(best.value)),
-        );
-        rows.row(&[
-            summary.name.clone(),
-            summary.state.to_string(),
-            progress(summary),
-            best,
-            table::moment(summary.created_ms),
-        ]);
-    }
-    rows.print(0, out)
-}
-
-/// Finished steps, of how many when that is known.
-pub(super) fn progress(summary: &RunSummary) -> String {
-    match summary.steps_total {
-        0 => summary.step.to_string(),
-        total => format!("{}/{total}", summary.step),
-    }
+    let rows: Vec<RunRow> = runs.iter().map(Standing::row).collect();
+    let screen = Screen::stdout();
+    ui::runs(&rows, now_ms(), screen.columns, screen.style, out)
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::run::Step;
+use crate::run::{Fault, Step};
 use crate::store::{self, MetricQuery, MetricRow};
+use crate::ui;
 
 use super::args::Metrics;
 use super::outcome::{CommandResult, Outcome};
@@ -20,6 +21,17 @@ struct MetricJson<'a> {
     value: f64,
 }
 
+impl<'a> MetricJson<'a> {
+    fn new(row: &'a MetricRow) -> Self {
+        Self {
+            step: row.step.get(),
+            split: &row.split,
+            name: &row.name,
+            value: row.value,
+        }
+    }
+}
+
 /// Prints the values that were asked for, in order of step.
 pub(super) fn metrics(args: &Metrics, runs_dir: &Path, out: &mut dyn Write) -> CommandResult {
     let run = select::find(runs_dir, &args.name.run)?;
@@ -28,34 +40,16 @@ pub(super) fn metrics(args: &Metrics, runs_dir: &Path, out: &mut dyn Write) -> C
         name: args.metric.clone(),
         from: args.from.map(Step::new),
     };
-    let rows = store::metrics(&run, &query).map_err(crate::run::Fault::from)?;
+    let rows = store::metrics(&run, &query).map_err(Fault::from)?;
     let rows = rows
         .iter()
         .filter(|row| args.to.is_none_or(|to| row.step.get() <= to));
-    if !args.json {
-        writeln!(out, "step\tsplit\tname\tvalue")?;
-    }
-    for row in rows {
-        print(row, args.json, out)?;
+    if args.json {
+        for row in rows {
+            json::line(&MetricJson::new(row), out)?;
+        }
+    } else {
+        ui::metrics(rows, out)?;
     }
     Ok(Outcome::Done)
-}
-
-fn print(row: &MetricRow, as_json: bool, out: &mut dyn Write) -> std::io::Result<()> {
-    let MetricRow {
-        step,
-        split,
-        name,
-        value,
-    } = row;
-    if as_json {
-        let row = MetricJson {
-            step: step.get(),
-            split,
-            name,
-            value: *value,
-        };
-        return json::line(&row, out);
-    }
-    writeln!(out, "{step}\t{split}\t{name}\t{value}")
 }

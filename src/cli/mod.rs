@@ -6,20 +6,29 @@
 //! Refuses to: train, or write into a run directory itself.
 
 mod args;
+mod checkpoint;
 mod checkpoints;
 mod completions;
 mod config;
+mod control;
+mod data;
 mod dispatch;
+mod display;
 mod json;
 mod load;
+mod logs;
 mod ls;
 mod man;
 mod metrics;
+mod model;
 mod outcome;
+mod pause;
+mod resume;
 mod rm;
+mod run;
+mod screen;
 mod select;
 mod show;
-mod table;
 
 pub use dispatch::main;
 pub use outcome::Outcome;

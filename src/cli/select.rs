@@ -6,6 +6,7 @@ use clap_complete::engine::CompletionCandidate;
 
 use crate::run::{Fault, RunDir, RunSummary};
 use crate::store::{self, LATEST, Runs, is_alive, observed};
+use crate::ui::RunRow;
 
 /// A run as it stands now.
 #[derive(Debug)]
@@ -38,6 +39,14 @@ impl Standing {
             run,
             alive,
         })
+    }
+
+    /// For a table.
+    pub(super) fn row(&self) -> RunRow<'_> {
+        RunRow {
+            summary: &self.summary,
+            alive: self.alive,
+        }
     }
 
     /// Finds a run by what was typed, and looks at it.

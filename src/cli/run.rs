@@ -1,0 +1,30 @@
+//! `trainer run`: trains from a config file.
+
+use std::path::Path;
+
+use crate::supervisor::{self, NewRun};
+use crate::ui::Origin;
+
+use super::args::Run;
+use super::display::Display;
+use super::load::load;
+use super::outcome::CommandResult;
+
+/// Makes a run and supervises it to its end. The display says where it is and how to go on.
+pub(super) fn run(args: &Run, runs_dir: &Path, quiet: bool) -> CommandResult {
+    let mut changes = args.set.set.clone();
+    // The name is part of the config, so that it is checked and recorded like everything else.
+    changes.extend(args.name.iter().map(|name| format!("name={name}")));
+    let loaded = load(&args.config, &changes)?;
+    let display = Display::choose(args.json, quiet);
+    let mut readers = display.readers(Origin::New {
+        runs_dir: runs_dir.to_path_buf(),
+    });
+    let new = NewRun {
+        config: &loaded.config,
+        source: &loaded.source.text,
+        runs_dir,
+    };
+    let finished = supervisor::start(new, &mut readers)?;
+    display.end(finished)
+}
