@@ -10,8 +10,8 @@ use crate::ui::{self, CheckpointRow};
 use super::args::{Checkpoints, CheckpointsCommand, Query};
 use super::json::{self, CheckpointJson};
 use super::outcome::{CommandResult, Outcome};
-use super::select::Standing;
 use super::screen::Screen;
+use super::select::Standing;
 
 /// Lists or verifies.
 pub(super) fn checkpoints(

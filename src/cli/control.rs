@@ -56,7 +56,10 @@ pub(super) fn ask(
 ) -> Result<(), Fault> {
     let name = &standing.summary.name;
     if !standing.alive {
-        let text = format!("run `{name}` is not running: it is {}", standing.summary.state);
+        let text = format!(
+            "run `{name}` is not running: it is {}",
+            standing.summary.state
+        );
         return Err(Fault::usage(text).advise("`trainer resume` continues it"));
     }
     let (sender, answer) = channel();

@@ -59,7 +59,10 @@ fn print(summary: &DataSummary, out: &mut dyn Write) -> io::Result<()> {
     let screen = Screen::stdout();
     let mut facts = Table::new(&[]).fit(screen.columns).style(screen.style);
     let mut fact = |label: &str, value: String| {
-        facts.toned_row(vec![(Tone::Faint, label.to_string()), (Tone::Normal, value)]);
+        facts.toned_row(vec![
+            (Tone::Faint, label.to_string()),
+            (Tone::Normal, value),
+        ]);
     };
     fact("kind", summary.kind.clone());
     fact("fingerprint", summary.fingerprint.clone());

@@ -51,7 +51,10 @@ pub(super) fn model(file: &ConfigFile, out: &mut dyn Write) -> CommandResult {
         json::pretty(&shown, out)?;
     } else {
         write!(out, "{}", layer_table(&layers))?;
-        writeln!(out, "\nestimated memory of a worker, shards of {shard_samples}")?;
+        writeln!(
+            out,
+            "\nestimated memory of a worker, shards of {shard_samples}"
+        )?;
         write!(out, "{}", memory_table(&memory))?;
     }
     Ok(Outcome::Done)

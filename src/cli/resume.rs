@@ -73,10 +73,12 @@ fn target(text: &str, runs_dir: &Path) -> Result<(RunDir, Option<String>), Fault
     let run = RunDir::new(root);
     if checkpoints == run.checkpoints() && run.identity().is_file() {
         if !path.is_dir() {
-            return Err(Fault::usage(format!("there is no checkpoint {text}")).advise(format!(
-                "`trainer checkpoints list {}` shows those that exist",
-                root.display()
-            )));
+            return Err(
+                Fault::usage(format!("there is no checkpoint {text}")).advise(format!(
+                    "`trainer checkpoints list {}` shows those that exist",
+                    root.display()
+                )),
+            );
         }
         return Ok((run, Some(name.to_string())));
     }

@@ -19,7 +19,9 @@ impl Screen {
         let stdout = io::stdout();
         let size = terminal_size::terminal_size_of(&stdout);
         Self {
-            columns: size.map(|(width, _)| usize::from(width.0)).filter(|&n| n > 0),
+            columns: size
+                .map(|(width, _)| usize::from(width.0))
+                .filter(|&n| n > 0),
             style: Style::of_environment(stdout.is_terminal()),
         }
     }

@@ -3,4 +3,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod control;
+mod digits;
+mod display;
+mod failure;
+mod query;
+mod resume;
 mod usage;

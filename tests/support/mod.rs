@@ -36,7 +36,7 @@ impl Trainer {
     /// With an empty runs folder and no config yet.
     pub(crate) fn new() -> Self {
         Self {
-            scratch: tempfile::tempdir().unwrap(),
+            scratch: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
             config: PathBuf::new(),
             set: Vec::new(),
             environment: Vec::new(),

@@ -1,0 +1,90 @@
+//! What is wrong is said in one place, with the right exit code, and nothing is written or lost.
+
+use crate::digits::digits;
+use crate::support::Trainer;
+
+#[test]
+fn a_wrong_config_leaves_nothing_behind() {
+    for (change, texts) in [
+        ("train.epoch=3", ["train.epoch", "epochs"]),
+        ("train.epochs=-1", ["train.epochs", "-1"]),
+        ("optimizer.kind=adamv", ["adamv", "adamw"]),
+        ("train.global_batch=true", ["train.global_batch", "true"]),
+    ] {
+        let trainer = digits().set(change);
+        trainer.run().fails_with(2, &texts);
+        assert!(!trainer.runs_dir().exists(), "{change}");
+    }
+    let trainer = Trainer::new().config("name = \"x\"\nseed = \n");
+    trainer.run().fails_with(2, &["config.toml:2"]);
+    let trainer = Trainer::new().config_file("configs/absent.toml");
+    trainer.run().fails_with(2, &["configs/absent.toml"]);
+    let trainer = Trainer::new().config_file("configs");
+    trainer.run().fails_with(2, &["folder"]);
+    let trainer = Trainer::new();
+    let binary = trainer.write("config.toml", &[0xff, 0xfe, 0]);
+    trainer
+        .command(&["config", "check", binary.to_str().unwrap()])
+        .fails_with(2, &["UTF-8"]);
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_an_error() {
+    let set = "name=${TRAINER_TEST_NAME}";
+    digits()
+        .set(set)
+        .run()
+        .fails_with(2, &["TRAINER_TEST_NAME"]);
+    let trainer = digits()
+        .environment("TRAINER_TEST_NAME", "from-environment")
+        .set(set)
+        .set("train.epochs=1");
+    trainer.run_with(&["--quiet"]).succeeds();
+    let name = trainer.show("latest")["name"].as_str().unwrap().to_string();
+    assert!(name.starts_with("from-environment-"), "{name}");
+}
+
+#[test]
+fn missing_and_damaged_data_are_told_apart() {
+    let trainer = digits().set("data.train=no/such/file.gz");
+    let answer = trainer.run_with(&["--quiet"]);
+    answer.fails_with(2, &["no/such/file.gz"]);
+    assert_eq!(trainer.show("latest")["state"], "failed");
+
+    let trainer = digits();
+    let damaged = trainer.write("images.gz", b"this is no gzip file");
+    let change = format!("data.train={}", damaged.display());
+    let trainer = trainer.set(&change);
+    trainer.run_with(&["--quiet"]).fails_with(6, &["images.gz"]);
+}
+
+#[test]
+fn a_run_that_diverges_stops_with_a_reason() {
+    let trainer = digits()
+        .set("optimizer.learning_rate=1e30")
+        .set("train.clip_norm=0.0");
+    trainer.run_with(&["--quiet"]).fails_with(4, &["step"]);
+    let shown = trainer.show("latest");
+    assert_eq!(shown["state"], "failed");
+    trainer
+        .command(&["checkpoints", "verify", "latest"])
+        .succeeds();
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let trainer = digits();
+    let file = trainer.write("occupied", b"");
+    let runs = file.join("runs");
+    let answer = trainer.run_with(&["--runs-dir", runs.to_str().unwrap()]);
+    answer.fails_with(3, &["occupied/runs"]);
+    trainer
+        .command(&["ls", "--runs-dir", file.to_str().unwrap()])
+        .fails_with(3, &["occupied"]);
+}
+
+#[test]
+fn shapes_that_do_not_fit_name_the_layer() {
+    let trainer = digits().set("model.layers.0.kernel=11");
+    trainer.run_with(&["--quiet"]).fails_with(2, &["conv2d"]);
+}
