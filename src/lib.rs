@@ -15,3 +15,4 @@ pub mod store;
 pub mod supervisor;
 pub mod train;
 pub mod ui;
+pub mod worker;

@@ -10,8 +10,8 @@ use crate::run::{Fault, FaultClass, WORKER_COMMAND};
 use super::args::{Cli, Command, Global};
 use super::outcome::{CommandResult, Outcome, Stop};
 use super::{
-    checkpoint, checkpoints, completions, config, data, logs, ls, man, metrics, model, pause, resume,
-    rm, run, show,
+    checkpoint, checkpoints, completions, config, data, logs, ls, man, metrics, model, pause,
+    resume, rm, run, show,
 };
 
 /// Runs the command line `arguments`, the program's name first.

@@ -81,7 +81,7 @@ impl From<Diagnostics> for Fault {
 }
 
 /// Most sample ids that a fault names.
-pub const SAMPLES_MAX: usize = 16;
+pub(super) const SAMPLES_MAX: usize = 16;
 
 impl Fault {
     /// A fault of a class with a message.
