@@ -89,7 +89,7 @@ pub(super) struct Faults {
 impl Faults {
     /// Takes one more, up to [`FAULTS_MAX`].
     pub(super) fn push(&mut self, fault: Diagnostic) {
-        if self.list.len() < FAULTS_MAX && !self.list.contains(&fault) {
+        if !self.is_full() && !self.list.contains(&fault) {
             self.list.push(fault);
         }
     }
@@ -103,6 +103,11 @@ impl Faults {
             }
             self.push(fault);
         }
+    }
+
+    /// Whether no more are taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.list.len() >= FAULTS_MAX
     }
 
     /// Whether there are none.

@@ -3,7 +3,7 @@
 use super::checkpoint::Checkpoint;
 use super::data::Data;
 use super::eval::Eval;
-use super::form::{name, whole};
+use super::form::{either, name, whole};
 use super::log::Log;
 use super::model::Model;
 use super::optimizer::Optimizer;
@@ -64,17 +64,18 @@ pub(super) fn home_of(name: &str) -> Option<String> {
     };
     let mut homes: Vec<String> = Vec::new();
     for section in &sections {
-        let Some(shape) = &section.shape else {
+        let Some(shape) = section.form.shape() else {
             continue;
         };
-        for (kind, key) in shape.every_key() {
-            if key.name == name {
-                homes.push(match kind {
-                    Some(kind) => format!("`[{}]` (kind \"{kind}\")", section.name),
-                    None => format!("`[{}]`", section.name),
-                });
-            }
+        let keys = shape.every_key();
+        let mut found = keys.iter().filter(|(_, key)| key.name == name).peekable();
+        if found.peek().is_some() {
+            let kinds = found.filter_map(|(kind, _)| kind.map(|kind| format!("\"{kind}\"")));
+            homes.push(match either(kinds) {
+                kinds if kinds.is_empty() => format!("`[{}]`", section.name),
+                kinds => format!("`[{}]` of kind {kinds}", section.name),
+            });
         }
     }
-    (!homes.is_empty()).then(|| format!("it is a key of {}", homes.join(", ")))
+    (!homes.is_empty()).then(|| format!("it is a key of {}", homes.join(" and of ")))
 }

@@ -1,6 +1,6 @@
 //! `[model]`: a family with its sizes, or a free list of layers.
 
-use super::form::{Real, flag, list, names, real, whole};
+use super::form::{Real, flag, list, names, names_except, real, whole};
 use super::section::{names, record, section, tagged, tagged_records};
 
 /// Widest layer, in features or channels.
@@ -80,9 +80,9 @@ record! {
 names! {
     /// First layers of a residual network.
     pub enum Stem {
-        /// 3x3 convolution, stride 1 (CIFAR style).
+        /// 3x3 convolution, stride 1 (as for CIFAR).
         Cifar = "cifar",
-        /// 7x7 convolution, stride 2, then 3x3 max pooling, stride 2 (ImageNet style).
+        /// 7x7 convolution, stride 2, then 3x3 max pooling, stride 2 (as for `ImageNet`).
         Imagenet = "imagenet",
     }
 }
@@ -153,7 +153,7 @@ record! {
         /// Feed-forward non-linearity.
         activation: GptActivation => names(), default GptActivation::Gelu;
         /// Normalisation before attention and feed-forward layer.
-        norm: Norm => names().except(&[Norm::None, Norm::Batch]), default Norm::Layer;
+        norm: Norm => names_except(&[Norm::None, Norm::Batch]), default Norm::Layer;
         /// How the model knows positions.
         position: Position => names(), default Position::Learned;
         /// Base of the rotary angles.

@@ -124,22 +124,19 @@ fn put(root: &mut Table, path: &[PathKey], node: Node) -> Result<(), Diagnostic>
         table = match &mut entry.node.value {
             Value::Table(inner) => inner,
             Value::List(list) => {
-                let count = list.len();
+                let message = format!("`{seen}` is a list of {} values", list.len());
                 let next = tables.next();
                 let index = next.and_then(|(index, _)| index.parse::<usize>().ok());
-                let place = next.map_or(span, |(_, span)| span);
-                match index.and_then(|index| list.get_mut(index)) {
-                    Some(Node {
-                        value: Value::Table(inner),
-                        ..
-                    }) => inner,
-                    _ => {
-                        let message = format!("`{seen}` is a list of {count} values");
-                        return Err(Diagnostic::new(message, place).help(format!(
-                            "name a table in it by its index (`{seen}.0.key=value`), or set all of it"
-                        )));
-                    }
-                }
+                let Some(Value::Table(inner)) = index
+                    .and_then(|index| list.get_mut(index))
+                    .map(|node| &mut node.value)
+                else {
+                    let place = next.map_or(span, |(_, span)| span);
+                    return Err(Diagnostic::new(message, place).help(format!(
+                        "name a table in it by its index (`{seen}.0.key=value`), or set all of it"
+                    )));
+                };
+                inner
             }
             // Replaced: the reader says what belongs here.
             other => {

@@ -88,9 +88,9 @@ fn read(
     let Value::Table(root) = &node.value else {
         return None;
     };
+    check::contradictions(root, faults);
     let mut config = config?;
     settle(&mut config, root);
-    check::contradictions(&config, root, faults);
     Some(config)
 }
 
@@ -103,34 +103,48 @@ fn settle(config: &mut Config, root: &Table) {
 }
 
 /// Reports what `toml` says of a text. One mistake often gives several errors there: of each line
-/// only the first counts, and none after a list, table or text that has no end.
+/// only one counts, and none after a list, table or text that has no end.
 pub(super) fn report_syntax(
     text: &str,
-    mut errors: Vec<toml::de::Error>,
+    errors: Vec<toml::de::Error>,
     source: usize,
     faults: &mut Faults,
 ) {
-    const OPEN: [&str; 4] = ["unclosed", "array", "inline table", "invalid"];
-    errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
-    let mut last_line = None;
-    for error in errors {
+    const LIST: [&str; 2] = [" array", "inline table"];
+    const OPEN: [&str; 3] = ["basic string", "literal string, expected", "multi-line"];
+    let says = |error: &toml::de::Error, words: &[&str]| {
+        words.iter().any(|word| error.message().contains(word))
+    };
+    let mut placed: Vec<(usize, bool, toml::de::Error)> = errors
+        .into_iter()
+        .map(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let line = text.get(..start).unwrap_or_default().matches('\n').count();
+            (line, !says(&error, &LIST), error)
+        })
+        .collect();
+    // An error of a list comes before others of its line: it is the cause.
+    placed.sort_by_key(|(line, local, error)| {
+        (*line, *local, error.span().map_or(0, |span| span.start))
+    });
+    placed.dedup_by_key(|(line, _, _)| *line);
+    for (_, local, error) in placed {
         let range = error.span().unwrap_or(0..0);
-        let before = text.as_bytes().get(..range.start).unwrap_or_default();
-        let line = before.iter().filter(|&&byte| byte == b'\n').count();
-        if last_line == Some(line) {
-            continue;
-        }
-        last_line = Some(line);
         let message = error.message();
+        let bare = text
+            .get(range.start..)
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_alphabetic() || c == '/'));
         let mut fault = Diagnostic::new(
             format!("not valid TOML: {message}"),
             &Span::new(source, range),
         );
-        if message.contains("string values must be quoted") {
+        if !local {
+            fault = fault.help("is there a list or table, here or above, without its `]` or `}`?");
+        } else if bare && (message.contains("quoted") || message.contains("invalid")) {
             fault = fault.help("put texts in quotes: key = \"text\"");
         }
         faults.push(fault);
-        if OPEN.iter().any(|open| message.contains(open)) {
+        if !local || says(&error, &OPEN) {
             break;
         }
     }

@@ -14,10 +14,10 @@ pub fn reference() -> String {
         return out;
     };
     let (sections, plain): (Vec<&Key>, Vec<&Key>) =
-        keys.iter().partition(|key| key.shape.is_some());
+        keys.iter().partition(|key| key.form.shape().is_some());
     table(&mut out, &plain);
     for section in sections {
-        if let Some(shape) = &section.shape {
+        if let Some(shape) = &section.form.shape() {
             chapter(&mut out, section.name, &section.doc, shape);
         }
     }
@@ -49,7 +49,7 @@ fn chapter(out: &mut String, name: &str, doc: &str, shape: &Shape) {
         }
     }
     for (_, key) in shape.every_key() {
-        if let Some(inner @ Shape::Kinds { .. }) = &key.shape {
+        if let Some(inner @ Shape::Kinds { .. }) = &key.form.shape() {
             chapter(out, &format!("[{name}.{}]", key.name), &key.doc, inner);
         }
     }
@@ -70,9 +70,9 @@ fn row(out: &mut String, prefix: &str, key: &Key) {
         Presence::Required => "required".to_string(),
         Presence::OneOf => "one is required".to_string(),
     };
-    let inner = match &key.shape {
-        Some(Shape::Keys(inner)) => inner.as_slice(),
-        _ => &[],
+    let inner = match key.form.shape() {
+        Some(Shape::Keys(inner)) => inner,
+        _ => Vec::new(),
     };
     let default = match (&key.presence, inner.is_empty()) {
         (Presence::Derived, false) => "as its keys".to_string(),
@@ -80,14 +80,14 @@ fn row(out: &mut String, prefix: &str, key: &Key) {
     };
     let cells = [
         format!("`{prefix}{}`", key.name),
-        key.takes.clone(),
+        key.form.takes(),
         default,
         key.doc.clone(),
     ];
     let escaped = cells.map(|cell| cell.replace('|', "\\|"));
     let _ = writeln!(out, "| {} |", escaped.join(" | "));
     let prefix = format!("{prefix}{}.", key.name);
-    for key in inner {
+    for key in &inner {
         row(out, &prefix, key);
     }
 }

@@ -84,7 +84,7 @@ fn of_keys(keys: &[Key], tag: Option<(Json, bool)>) -> Json {
 
 /// The schema of a key's value, with meaning and default.
 fn of_key(key: &Key) -> Json {
-    let mut schema = key.schema.clone();
+    let mut schema = key.form.schema();
     let meanings = schema.get("description").and_then(Json::as_str);
     let description = match meanings {
         Some(meanings) => format!("{}\n\n{meanings}", key.doc),

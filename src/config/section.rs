@@ -8,7 +8,7 @@
 use serde_json::{Value as Json, json};
 
 use super::diagnostic::{Diagnostic, Faults, Span};
-use super::form::{At, Form, Object};
+use super::form::{self, At, Form, Object, either};
 use super::suggest;
 use super::tree::{Entry, Node, Table, Value};
 
@@ -20,10 +20,7 @@ pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) doc: String,
     pub(super) presence: Presence,
-    pub(super) schema: Json,
-    pub(super) takes: String,
-    /// The keys inside, where the value is a table or a list of tables.
-    pub(super) shape: Option<Shape>,
+    pub(super) form: Box<dyn form::Describe>,
 }
 
 /// Whether a key must be there.
@@ -85,7 +82,7 @@ impl Shape {
 }
 
 /// A table with a fixed set of keys.
-pub(super) trait Section: Sized {
+pub(super) trait Section: Sized + 'static {
     /// Takes all keys; reports what is wrong with them. Unknown and missing keys are reported by
     /// the reader's `finish`.
     fn read(table: &mut TableReader<'_>) -> Option<Self>;
@@ -184,8 +181,7 @@ impl<'a> TableReader<'a> {
         tags: &[&'static str],
         default: Option<&'static str>,
     ) -> Option<&'static str> {
-        let quoted: Vec<String> = tags.iter().map(|tag| format!("\"{tag}\"")).collect();
-        let takes = quoted.join(", ");
+        let takes = either(tags.iter().map(|tag| format!("\"{tag}\"")));
         let Some(entry) = self.entry(TAG) else {
             if default.is_none() {
                 self.miss(TAG, takes);
@@ -208,7 +204,7 @@ impl<'a> TableReader<'a> {
     }
 
     /// Reports unknown and missing keys.
-    pub(super) fn finish(self, shape: &Shape) {
+    pub(super) fn finish(self, shape: fn() -> Shape) {
         let name = |key: &str| {
             if self.path.is_empty() {
                 format!("`{key}`")
@@ -220,7 +216,7 @@ impl<'a> TableReader<'a> {
         let mut meant = Vec::new();
         for entry in &self.table.entries {
             let key = entry.key.as_str();
-            if self.lost || self.known.contains(&key) {
+            if self.lost || self.known.contains(&key) || self.faults.is_full() {
                 continue;
             }
             if self.path.is_empty() && super::experiment::LATER.contains(&key) {
@@ -232,11 +228,17 @@ impl<'a> TableReader<'a> {
             let free = |name: &&'static str| self.table.get(name).is_none();
             let near = suggest::nearest(key, self.known.iter().copied().filter(free));
             meant.extend(near);
-            let shown = name(&key.escape_debug().to_string());
-            let mut fault = Diagnostic::new(format!("there is no key {shown}"), &entry.key_span);
+            let near = near.or_else(|| suggest::nearest(key, self.known.iter().copied()));
+            let shown = key.escape_debug().to_string();
+            let message = if self.path.is_empty() && matches!(entry.node.value, Value::Table(_)) {
+                format!("there is no section `[{shown}]`")
+            } else {
+                format!("there is no key {}", name(&shown))
+            };
+            let mut fault = Diagnostic::new(message, &entry.key_span);
             let help = near
                 .map(|near| format!("did you mean `{near}`?"))
-                .or_else(|| other_kinds(shape, key))
+                .or_else(|| other_kinds(&shape(), key))
                 .or_else(|| super::experiment::home_of(key));
             let all = || format!("the keys here are {}", listed(&self.known));
             fault = fault.help(help.unwrap_or_else(all));
@@ -244,8 +246,16 @@ impl<'a> TableReader<'a> {
         }
         for missing in &self.missing {
             if !meant.contains(&missing.name) {
-                let fault =
-                    Diagnostic::new(format!("{} is missing", name(missing.name)), &self.span);
+                let shape = shape();
+                let keys = shape.every_key();
+                let key = keys.iter().find(|(_, key)| key.name == missing.name);
+                let section = key.is_some_and(|(_, key)| key.form.shape().is_some());
+                let shown = if self.path.is_empty() && section {
+                    format!("section `[{}]`", missing.name)
+                } else {
+                    name(missing.name)
+                };
+                let fault = Diagnostic::new(format!("{shown} is missing"), &self.span);
                 self.faults
                     .push(fault.help(format!("it takes {}", missing.takes)));
             }
@@ -256,13 +266,12 @@ impl<'a> TableReader<'a> {
 /// Which other kinds of this section have the key.
 fn other_kinds(shape: &Shape, name: &str) -> Option<String> {
     let kinds = shape.every_key();
-    let mut tags: Vec<String> = kinds
+    let tags: Vec<String> = kinds
         .iter()
         .filter(|(_, key)| key.name == name)
         .filter_map(|(tag, _)| tag.map(|tag| format!("\"{tag}\"")))
         .collect();
-    tags.dedup();
-    (!tags.is_empty()).then(|| format!("it is a key of kind {}", tags.join(", ")))
+    (!tags.is_empty()).then(|| format!("it is a key of kind {}", either(tags)))
 }
 
 /// Names in a row, each in backquotes.
@@ -288,7 +297,7 @@ impl<S: Section> Form for SectionForm<S> {
         };
         let mut reader = TableReader::new(table, at.path.clone(), node.span.clone(), at.faults);
         let value = S::read(&mut reader);
-        reader.finish(&S::shape());
+        reader.finish(S::shape);
         value
     }
 
@@ -302,19 +311,28 @@ impl<S: Section> Form for SectionForm<S> {
 
     fn takes(&self) -> String {
         let shape = S::shape();
-        let needed: Vec<&str> = match &shape {
-            Shape::Keys(keys) => keys
-                .iter()
-                .filter(|key| matches!(key.presence, Presence::Required))
-                .map(|key| key.name)
-                .collect(),
-            Shape::Kinds { default: None, .. } => vec![TAG],
-            Shape::Kinds { .. } => Vec::new(),
+        let (needed, one_of) = match &shape {
+            Shape::Keys(keys) => {
+                let with = |wanted: fn(&Presence) -> bool| {
+                    let keys = keys.iter().filter(|key| wanted(&key.presence));
+                    keys.map(|key| key.name).collect::<Vec<_>>()
+                };
+                (
+                    with(|presence| matches!(presence, Presence::Required)),
+                    with(|presence| matches!(presence, Presence::OneOf)),
+                )
+            }
+            Shape::Kinds { default: None, .. } => (vec![TAG], Vec::new()),
+            Shape::Kinds { .. } => (Vec::new(), Vec::new()),
         };
+        let mut needed: Vec<String> = needed.iter().map(|name| format!("`{name}`")).collect();
+        if !one_of.is_empty() {
+            needed.push(either(one_of.iter().map(|name| format!("`{name}`"))));
+        }
         if needed.is_empty() {
             "a table".to_string()
         } else {
-            format!("a table with at least {}", listed(&needed))
+            format!("a table with at least {}", needed.join(", "))
         }
     }
 
@@ -595,18 +613,19 @@ macro_rules! keys {
     };
     (@ $doc:expr, $field:ident, $type:ty, $form:expr, $presence:expr) => {
         $crate::config::section::describe::<$type, _>(
-            &$form, stringify!($field), $doc, $presence)
+            $form, stringify!($field), $doc, $presence)
     };
 }
 
 /// The keys of a field, from its declaration.
 pub(super) fn describe<T, F: super::form::Field<Value = T>>(
-    form: &F,
+    form: F,
     name: &'static str,
     doc: &str,
     presence: impl FnOnce(&F) -> Presence,
 ) -> Vec<Key> {
-    form.keys(name, tidy(doc), presence(form))
+    let presence = presence(&form);
+    form.keys(name, tidy(doc), presence)
 }
 
 pub(super) use {keys, names, record, serialize_as_written, tagged, tagged_records, take};

@@ -1,5 +1,7 @@
 //! The resolved config as text, and its hash.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
@@ -28,7 +30,6 @@ impl Config {
     /// and which defaults it spelt out do not matter.
     #[must_use]
     pub fn sha256(&self) -> String {
-        use std::fmt::Write as _;
         let canonical = canonical(&Json::Object(self.write())).to_string();
         let mut hex = String::new();
         for byte in Sha256::digest(canonical) {
@@ -45,13 +46,13 @@ fn push_section(out: &mut String, name: &str, section: &Map<String, Json>) {
         let list = value.as_array();
         list.is_some_and(|list| !list.is_empty() && list.iter().all(Json::is_object))
     };
-    out.push_str(&format!("\n[{name}]\n"));
+    let _ = writeln!(out, "\n[{name}]");
     for (key, value) in section.iter().filter(|(_, value)| !is_tables(value)) {
         push_line(out, key, value);
     }
     for (key, value) in section.iter().filter(|(_, value)| is_tables(value)) {
         for table in value.as_array().into_iter().flatten() {
-            out.push_str(&format!("\n[[{name}.{key}]]\n"));
+            let _ = writeln!(out, "\n[[{name}.{key}]]");
             for (key, value) in table.as_object().into_iter().flatten() {
                 push_line(out, key, value);
             }
@@ -60,10 +61,8 @@ fn push_section(out: &mut String, name: &str, section: &Map<String, Json>) {
 }
 
 fn push_line(out: &mut String, key: &str, value: &Json) {
-    out.push_str(key);
-    out.push_str(" = ");
-    out.push_str(&inline(value));
-    out.push('\n');
+    // Writing to a string cannot fail.
+    let _ = writeln!(out, "{key} = {}", inline(value));
 }
 
 /// A value on one line of TOML.

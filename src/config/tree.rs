@@ -76,16 +76,14 @@ impl Table {
         &mut self.entries[index]
     }
 
-    /// The entry at a dotted path.
+    /// Key and value at a dotted path.
     pub(super) fn find(&self, path: &str) -> Option<&Entry> {
-        let (first, rest) = path
-            .split_once('.')
-            .map_or((path, None), |(a, b)| (a, Some(b)));
-        let entry = self.get(first)?;
-        match (rest, &entry.node.value) {
-            (None, _) => Some(entry),
-            (Some(rest), Value::Table(table)) => table.find(rest),
-            (Some(_), _) => None,
+        let Some((first, rest)) = path.split_once('.') else {
+            return self.get(path);
+        };
+        match &self.get(first)?.node.value {
+            Value::Table(table) => table.find(rest),
+            _ => None,
         }
     }
 }
@@ -135,12 +133,16 @@ impl Node {
     pub(super) fn describe(&self) -> String {
         match &self.value {
             Value::Text { text, .. } => format!("the text {}", quoted(text)),
+            Value::Whole(i128::MAX) => "a number far too large".to_string(),
             Value::Whole(number) => format!("the number {number}"),
             Value::Real(number) => format!("the number {number}"),
             Value::Flag(flag) => format!("`{flag}`"),
             Value::DateTime => "a date or time".to_string(),
             Value::Refused => "nothing".to_string(),
-            Value::List(_) => "a list".to_string(),
+            Value::List(list) => match list.len() {
+                1 => "a list of 1 value".to_string(),
+                len => format!("a list of {len} values"),
+            },
             Value::Table(_) => "a table".to_string(),
         }
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde_json::{Value as Json, json};
 
 use super::diagnostic::Diagnostic;
-use super::form::{At, Field, Form, Object, or_reference, whole};
+use super::form::{At, Field, Form, Object, either, or_reference, whole};
 use super::section::{Key, Presence, TableReader};
 use super::tree::{Node, Value};
 
@@ -180,10 +180,9 @@ impl Form for EveryForm {
                 Every::Never => Unit::Never,
             })
         };
-        match every.filter(fits) {
-            Some(every) => Some(every),
-            None => at.refuse_with(node, &self.takes(), unit_help(node)),
-        }
+        every
+            .filter(fits)
+            .or_else(|| at.refuse_with(node, &self.takes(), unit_help(node)))
     }
 
     fn write(&self, value: &Every) -> Json {
@@ -213,22 +212,13 @@ impl Form for EveryForm {
     }
 
     fn takes(&self) -> String {
-        let examples: Vec<&str> = self
-            .0
-            .iter()
-            .map(|unit| match unit {
-                Unit::Steps => "\"100 steps\"",
-                Unit::Epochs => "\"1 epoch\"",
-                Unit::Seconds => "\"10 min\"",
-                Unit::Never => "\"never\"",
-            })
-            .collect();
-        match examples.split_last() {
-            Some((last, rest)) if !rest.is_empty() => {
-                format!("a quantity like {} or {last}", rest.join(", "))
-            }
-            _ => format!("a quantity like {}", examples.join("")),
-        }
+        let examples = self.0.iter().map(|unit| match unit {
+            Unit::Steps => "\"100 steps\"",
+            Unit::Epochs => "\"1 epoch\"",
+            Unit::Seconds => "\"10 min\"",
+            Unit::Never => "\"never\"",
+        });
+        format!("a quantity like {}", either(examples.map(str::to_string)))
     }
 }
 
@@ -244,10 +234,11 @@ impl Form for StepsForm {
     type Value = u32;
 
     fn read(&self, node: &Node, at: &mut At<'_>) -> Option<u32> {
-        match self.0.read(node, at)? {
-            Every::Steps(steps) if steps <= u64::from(u32::MAX) => u32::try_from(steps).ok(),
-            _ => at.refuse(node, &self.takes()),
-        }
+        let steps = match self.0.read(node, at)? {
+            Every::Steps(steps) => u32::try_from(steps).ok(),
+            _ => None,
+        };
+        steps.or_else(|| at.refuse(node, &self.takes()))
     }
 
     fn write(&self, value: &u32) -> Json {
@@ -275,10 +266,9 @@ impl Form for LengthForm {
     type Value = Length;
 
     fn read(&self, node: &Node, at: &mut At<'_>) -> Option<Length> {
-        match text_of(node).and_then(|text| text.parse().ok()) {
-            Some(length) => Some(length),
-            None => at.refuse_with(node, &self.takes(), unit_help(node)),
-        }
+        text_of(node)
+            .and_then(|text| text.parse().ok())
+            .or_else(|| at.refuse_with(node, &self.takes(), unit_help(node)))
     }
 
     fn write(&self, value: &Length) -> Json {
@@ -288,7 +278,7 @@ impl Form for LengthForm {
     fn schema(&self) -> Json {
         or_reference(&json!({
             "type": "string",
-            "pattern": "^\\s*([0-9][0-9_]*\\s*(steps?|epochs?)|[0-9][0-9_]*(\\.[0-9]+)?\\s*%)\\s*$",
+            "pattern": "^\\s*([0-9][0-9_]*\\s*(steps?|epochs?)|(0*100(\\.0+)?|0*[0-9]{1,2}(\\.[0-9]+)?)\\s*%)\\s*$",
             "examples": ["100 steps", "2 epochs", "5 %"],
         }))
     }
@@ -351,16 +341,14 @@ impl Field for EpochsOrSteps {
         out.insert(key.to_string(), number);
     }
 
-    fn keys(&self, _: &'static str, doc: String, _: Presence) -> Vec<Key> {
+    fn keys(self, _: &'static str, doc: String, _: Presence) -> Vec<Key> {
         LENGTH_KEYS
             .into_iter()
             .map(|key| Key {
                 name: key,
                 doc: format!("{doc} In {key}; exactly one of `epochs` and `steps` is given."),
                 presence: Presence::OneOf,
-                schema: whole(1..=LENGTH_MAX).schema(),
-                takes: whole(1..=LENGTH_MAX).takes(),
-                shape: None,
+                form: Box::new(whole(1..=LENGTH_MAX)),
             })
             .collect()
     }

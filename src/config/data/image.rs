@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde_json::{Value as Json, json};
 
 use super::split::{Split, SplitForm};
-use crate::config::form::{At, Form, list, names, only, pair, path, real, whole};
-use crate::config::section::{names, record, section};
+use crate::config::form::{At, Form, list, names, only, pair, path, path_or_empty, real, whole};
+use crate::config::section::{Section, Shape, names, record, section};
 use crate::config::tree::{Node, Value};
 
 /// Longest side of an image, in pixels.
@@ -60,17 +60,17 @@ record! {
         /// Training images: a file or folder.
         train: PathBuf => path();
         /// Training labels (`idx` only; empty otherwise).
-        train_labels: PathBuf => path().or_empty(), default PathBuf::new();
+        train_labels: PathBuf => path_or_empty(), default PathBuf::new();
         /// Held-out part that early stopping and `best` checkpoints look at: a seeded share of
         /// `train`, a file or folder, or `false`.
         validation: Split => SplitForm, default Split::None;
         /// Labels of a validation file (`idx` only; empty otherwise).
-        validation_labels: PathBuf => path().or_empty(), default PathBuf::new();
+        validation_labels: PathBuf => path_or_empty(), default PathBuf::new();
         /// Held-out part that is evaluated once, at the end: a seeded share of `train`, a file or
         /// folder, or `false`.
         test: Split => SplitForm, default Split::None;
         /// Labels of a test file (`idx` only; empty otherwise).
-        test_labels: PathBuf => path().or_empty(), default PathBuf::new();
+        test_labels: PathBuf => path_or_empty(), default PathBuf::new();
         /// Height and width in pixels that images are resized to; `[0, 0]` keeps the files' own
         /// size.
         size: [u32; 2] => pair(whole(0..=SIDE_MAX)), default [0, 0];
@@ -144,6 +144,10 @@ impl Form for NormalizeForm {
 
     fn schema(&self) -> Json {
         json!({"anyOf": [{"enum": ["none", "auto"]}, section::<Moments>().schema()]})
+    }
+
+    fn shape(&self) -> Option<Shape> {
+        Some(Moments::shape())
     }
 
     fn takes(&self) -> String {

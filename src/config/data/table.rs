@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use serde_json::{Value as Json, json};
 
 use super::split::{Split, SplitForm};
-use crate::config::form::{At, Form, List, Text, character, flag, list, names, path, text};
+use crate::config::form::{
+    At, Form, List, Text, character, flag, list, names, path, text, text_or_empty,
+};
 use crate::config::section::{names, record};
 use crate::config::tree::{Node, Value};
 
@@ -72,7 +74,7 @@ record! {
         /// Columns left out.
         ignore: Vec<String> => columns(), default Vec::new();
         /// Cells with one of these texts (after trimming) are missing.
-        missing: Vec<String> => list(text().or_empty(), 0..=1000),
+        missing: Vec<String> => list(text_or_empty(), 0..=1000),
             default MISSING.map(str::to_string).to_vec();
         /// Whether numeric columns are scaled to mean 0 and standard deviation 1 of the training
         /// split.

@@ -32,7 +32,7 @@ impl<F: Form> Form for List<F> {
             return at.refuse(node, &self.takes());
         };
         if !(self.min..=self.max).contains(&nodes.len()) {
-            return at.refuse_with(node, &self.takes(), Some(format!("it has {}", nodes.len())));
+            return at.refuse(node, &self.takes());
         }
         // All of them are read before one that is wrong ends it: every fault is told.
         let values: Vec<Option<F::Value>> = nodes

@@ -13,7 +13,8 @@ use serde_json::{Map, Value as Json, json};
 pub(super) use list::{List, list, optional, pair};
 pub(super) use number::{Real, flag, number, only, real, whole};
 pub(super) use text::{
-    METRIC_PREFIX, NameOf, Named, Text, character, metric, name, names, path, text,
+    METRIC_PREFIX, NameOf, Named, Text, character, metric, name, names, names_except, path,
+    path_or_empty, text, text_or_empty,
 };
 
 use super::diagnostic::{Diagnostic, Faults};
@@ -66,7 +67,7 @@ impl At<'_> {
 }
 
 /// One kind of value.
-pub(super) trait Form {
+pub(super) trait Form: 'static {
     /// What it becomes.
     type Value;
 
@@ -111,7 +112,7 @@ pub(super) trait Field {
     fn put(&self, name: &'static str, value: &Self::Value, out: &mut Object);
 
     /// The keys it is written with.
-    fn keys(&self, name: &'static str, doc: String, presence: Presence) -> Vec<Key>;
+    fn keys(self, name: &'static str, doc: String, presence: Presence) -> Vec<Key>;
 
     /// The default as the user would write it.
     fn spell(&self, value: &Self::Value) -> Json;
@@ -137,25 +138,59 @@ impl<F: Form> Field for F {
         out.insert(name.to_string(), self.write(value));
     }
 
-    fn keys(&self, name: &'static str, doc: String, presence: Presence) -> Vec<Key> {
-        let shape = self.shape();
+    fn keys(self, name: &'static str, doc: String, presence: Presence) -> Vec<Key> {
         // A section may be left out when all its keys may.
-        let presence = match (&shape, presence) {
-            (Some(shape), Presence::Required) if !shape.requires() => Presence::Derived,
-            (_, presence) => presence,
-        };
+        let needless = matches!(presence, Presence::Required)
+            && self.shape().is_some_and(|shape| !shape.requires());
         vec![Key {
             name,
             doc,
-            presence,
-            schema: self.schema(),
-            takes: self.takes(),
-            shape,
+            presence: if needless {
+                Presence::Derived
+            } else {
+                presence
+            },
+            form: Box::new(self),
         }]
     }
 
     fn spell(&self, value: &F::Value) -> Json {
         self.write(value)
+    }
+}
+
+/// What a form says of itself, whatever its values become.
+pub(super) trait Describe {
+    /// See [`Form::schema`].
+    fn schema(&self) -> Json;
+
+    /// See [`Form::takes`].
+    fn takes(&self) -> String;
+
+    /// See [`Form::shape`].
+    fn shape(&self) -> Option<Shape>;
+}
+
+impl<F: Form> Describe for F {
+    fn schema(&self) -> Json {
+        Form::schema(self)
+    }
+
+    fn takes(&self) -> String {
+        Form::takes(self)
+    }
+
+    fn shape(&self) -> Option<Shape> {
+        Form::shape(self)
+    }
+}
+
+/// Things to choose from, in words: `a, b or c`.
+pub(super) fn either(things: impl IntoIterator<Item = String>) -> String {
+    let things: Vec<String> = things.into_iter().collect();
+    match things.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => things.concat(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::{Bound, RangeBounds, RangeInclusive};
 
 use serde_json::{Value as Json, json};
 
-use super::{At, Form, or_reference};
+use super::{At, Form, either, or_reference};
 use crate::config::tree::{Node, Value};
 
 /// A whole number within a range.
@@ -24,7 +24,7 @@ pub(in crate::config) fn whole<T: Copy>(range: RangeInclusive<T>) -> Whole<T> {
 
 impl<T> Form for Whole<T>
 where
-    T: Copy + PartialOrd + Display + TryFrom<i128>,
+    T: Copy + PartialOrd + Display + TryFrom<i128> + 'static,
     Json: From<T>,
 {
     type Value = T;
@@ -39,10 +39,9 @@ where
             _ => None,
         };
         let number = number.and_then(|number| T::try_from(number).ok());
-        match number.filter(|number| (self.min..=self.max).contains(number)) {
-            Some(number) => Some(number),
-            None => at.refuse(node, &self.takes()),
-        }
+        number
+            .filter(|number| (self.min..=self.max).contains(number))
+            .or_else(|| at.refuse(node, &self.takes()))
     }
 
     fn write(&self, value: &T) -> Json {
@@ -82,10 +81,9 @@ impl Form for Only {
             } => text.trim().parse().ok(),
             _ => None,
         };
-        match number.filter(|number| self.0.contains(number)) {
-            Some(number) => Some(number),
-            None => at.refuse(node, &self.takes()),
-        }
+        number
+            .filter(|number| self.0.contains(number))
+            .or_else(|| at.refuse(node, &self.takes()))
     }
 
     fn write(&self, value: &u32) -> Json {
@@ -97,8 +95,7 @@ impl Form for Only {
     }
 
     fn takes(&self) -> String {
-        let numbers: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        numbers.join(" or ")
+        either(self.0.iter().map(ToString::to_string))
     }
 }
 
@@ -176,10 +173,9 @@ impl Form for Real {
     type Value = f64;
 
     fn read(&self, node: &Node, at: &mut At<'_>) -> Option<f64> {
-        match number(node).filter(|&number| self.contains(number)) {
-            Some(number) => Some(number),
-            None => at.refuse(node, &self.takes()),
-        }
+        number(node)
+            .filter(|&number| self.contains(number))
+            .or_else(|| at.refuse(node, &self.takes()))
     }
 
     fn write(&self, value: &f64) -> Json {

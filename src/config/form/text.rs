@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
 
-use super::{At, Form, or_reference};
+use super::{At, Form, either, or_reference};
+use crate::config::check::METRICS;
 use crate::config::interpolate;
+use crate::config::section::tidy;
 use crate::config::suggest::nearest;
 use crate::config::tree::{Node, Value};
 
@@ -25,11 +27,9 @@ pub(in crate::config) fn text() -> Text {
     Text { empty: false }
 }
 
-impl Text {
-    /// Takes the empty text too.
-    pub(in crate::config) fn or_empty(self) -> Self {
-        Self { empty: true }
-    }
+/// Takes any text.
+pub(in crate::config) fn text_or_empty() -> Text {
+    Text { empty: true }
 }
 
 /// The text of a node, if it is one of reasonable length without a NUL.
@@ -52,10 +52,9 @@ impl Form for Text {
     type Value = String;
 
     fn read(&self, node: &Node, at: &mut At<'_>) -> Option<String> {
-        match text_of(node).filter(|text| self.empty || !text.is_empty()) {
-            Some(text) => Some(text.to_string()),
-            None => at.refuse_with(node, &self.takes(), quote_help(node)),
-        }
+        let text = text_of(node).filter(|text| self.empty || !text.is_empty());
+        text.map(str::to_string)
+            .or_else(|| at.refuse_with(node, &self.takes(), quote_help(node)))
     }
 
     fn write(&self, value: &String) -> Json {
@@ -86,21 +85,18 @@ pub(in crate::config) fn path() -> Path {
     Path { empty: false }
 }
 
-impl Path {
-    /// Takes the empty path too, for "none".
-    pub(in crate::config) fn or_empty(self) -> Self {
-        Self { empty: true }
-    }
+/// Takes a path, or the empty text for none.
+pub(in crate::config) fn path_or_empty() -> Path {
+    Path { empty: true }
 }
 
 impl Form for Path {
     type Value = PathBuf;
 
     fn read(&self, node: &Node, at: &mut At<'_>) -> Option<PathBuf> {
-        match text_of(node).filter(|text| self.empty || !text.is_empty()) {
-            Some(text) => Some(PathBuf::from(text)),
-            None => at.refuse_with(node, &self.takes(), quote_help(node)),
-        }
+        let text = text_of(node).filter(|text| self.empty || !text.is_empty());
+        text.map(PathBuf::from)
+            .or_else(|| at.refuse_with(node, &self.takes(), quote_help(node)))
     }
 
     fn write(&self, value: &PathBuf) -> Json {
@@ -135,10 +131,9 @@ impl Form for Name {
                     .chars()
                     .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
         };
-        match text_of(node).filter(fits) {
-            Some(text) => Some(text.to_string()),
-            None => at.refuse_with(node, &self.takes(), quote_help(node)),
-        }
+        let text = text_of(node).filter(fits);
+        text.map(str::to_string)
+            .or_else(|| at.refuse_with(node, &self.takes(), quote_help(node)))
     }
 
     fn write(&self, value: &String) -> Json {
@@ -217,16 +212,14 @@ impl Form for Metric {
                         .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
             })
         };
-        match text_of(node).filter(fits) {
-            Some(text) => Some(text.to_string()),
-            None => {
-                let help = text_of(node)
-                    .map(|text| text.rsplit('/').next().unwrap_or(text))
-                    .filter(|name| super::super::check::METRICS.contains(name))
-                    .map(|name| format!("did you mean \"{METRIC_PREFIX}{name}\"?"));
-                at.refuse_with(node, &self.takes(), help)
-            }
-        }
+        let text = text_of(node).filter(fits).map(str::to_string);
+        text.or_else(|| {
+            let help = text_of(node)
+                .map(|text| text.rsplit('/').next().unwrap_or(text))
+                .filter(|name| METRICS.contains(name))
+                .map(|name| format!("did you mean \"{METRIC_PREFIX}{name}\"?"));
+            at.refuse_with(node, &self.takes(), help)
+        })
     }
 
     fn write(&self, value: &String) -> Json {
@@ -234,7 +227,7 @@ impl Form for Metric {
     }
 
     fn schema(&self) -> Json {
-        let names = super::super::check::METRICS.map(|name| format!("{METRIC_PREFIX}{name}"));
+        let names = METRICS.map(|name| format!("{METRIC_PREFIX}{name}"));
         or_reference(&json!({
             "type": "string", "pattern": "^validation/[a-z0-9_]+$", "examples": names,
         }))
@@ -265,15 +258,15 @@ pub(in crate::config) struct Names<T: 'static> {
 
 /// Takes one of the names of an enumeration.
 pub(in crate::config) fn names<T: Named>() -> Names<T> {
-    Names { except: &[] }
+    names_except(&[])
+}
+
+/// Takes one of the names of an enumeration without some of them.
+pub(in crate::config) fn names_except<T: Named>(except: &'static [T]) -> Names<T> {
+    Names { except }
 }
 
 impl<T: Named> Names<T> {
-    /// Without some of them.
-    pub(in crate::config) fn except(self, except: &'static [T]) -> Self {
-        Self { except }
-    }
-
     fn all(&self) -> impl Iterator<Item = &'static NameOf<T>> {
         T::ALL
             .iter()
@@ -286,14 +279,12 @@ impl<T: Named> Form for Names<T> {
 
     fn read(&self, node: &Node, at: &mut At<'_>) -> Option<T> {
         let text = text_of(node).unwrap_or("");
-        match self.all().find(|name| name.text == text) {
-            Some(name) => Some(name.value),
-            None => {
-                let help = nearest(text, self.all().map(|name| name.text))
-                    .map(|name| format!("did you mean \"{name}\"?"));
-                at.refuse_with(node, &self.takes(), help)
-            }
-        }
+        let name = self.all().find(|name| name.text == text);
+        name.map(|name| name.value).or_else(|| {
+            let help = nearest(text, self.all().map(|name| name.text))
+                .map(|name| format!("did you mean \"{name}\"?"));
+            at.refuse_with(node, &self.takes(), help)
+        })
     }
 
     fn write(&self, value: &T) -> Json {
@@ -305,7 +296,7 @@ impl<T: Named> Form for Names<T> {
         let names: Vec<&str> = self.all().map(|name| name.text).collect();
         let meanings: Vec<String> = self
             .all()
-            .map(|name| format!("`{}`: {}", name.text, super::super::section::tidy(name.doc)))
+            .map(|name| format!("`{}`: {}", name.text, tidy(name.doc)))
             .collect();
         let mut schema = or_reference(&json!({"enum": names}));
         schema["description"] = Json::from(meanings.join("\n"));
@@ -313,13 +304,6 @@ impl<T: Named> Form for Names<T> {
     }
 
     fn takes(&self) -> String {
-        let names: Vec<String> = self
-            .all()
-            .map(|name| format!("\"{}\"", name.text))
-            .collect();
-        match names.split_last() {
-            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-            _ => names.join(""),
-        }
+        either(self.all().map(|name| format!("\"{}\"", name.text)))
     }
 }
