@@ -249,7 +249,11 @@ fn valid() -> Vec<String> {
 fn survives(text: &str, overrides: &[String]) {
     if let Err(faults) = parse(text, overrides) {
         assert!(faults.len() > 0);
-        assert!(!faults.render(false).is_empty());
+        let shown = faults.render(false);
+        assert!(!shown.is_empty());
+        // A file cannot steer the terminal it is shown on.
+        let steering = shown.chars().find(|c| c.is_control() && *c != '\n');
+        assert_eq!(steering, None, "{shown:?}");
         assert!(!faults.render(true).is_empty());
         assert_eq!(faults.reports().len(), faults.len());
     }

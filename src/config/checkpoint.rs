@@ -1,7 +1,8 @@
 //! `[checkpoint]`: when to write and what to keep.
 
+use super::declare::record;
 use super::form::{metric, names, whole};
-use super::section::{record, section};
+use super::section::section;
 use super::train::{Goal, goal_of};
 use super::unit::{Every, Unit, every};
 

@@ -24,6 +24,17 @@ pub struct Source {
     pub text: String,
 }
 
+impl Source {
+    /// Without the characters that steer a terminal and that the renderer does not replace: those
+    /// of the second control block, by one that is two bytes long as they are, so that places stay.
+    fn harmless(mut self) -> Self {
+        let is_control = |c: char| ('\u{80}'..='\u{9f}').contains(&c);
+        self.text = self.text.replace(is_control, "·");
+        self.name = self.name.replace(char::is_control, "·");
+        self
+    }
+}
+
 /// A range of bytes of one of the texts: 0 is the file, the others are overrides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Span {
@@ -128,7 +139,7 @@ impl Faults {
         self.list
             .sort_by(|a, b| a.places.first().cmp(&b.places.first()));
         Diagnostics {
-            sources,
+            sources: sources.into_iter().map(Source::harmless).collect(),
             list: self.list,
         }
     }

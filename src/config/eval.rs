@@ -1,7 +1,7 @@
 //! `[eval]`: when to evaluate on held-out data.
 
+use super::declare::record;
 use super::form::whole;
-use super::section::record;
 use super::unit::{Every, Unit, every};
 
 record! {

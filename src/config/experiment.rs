@@ -2,6 +2,7 @@
 
 use super::checkpoint::Checkpoint;
 use super::data::Data;
+use super::declare::record;
 use super::eval::Eval;
 use super::form::{either, name, whole};
 use super::log::Log;
@@ -10,7 +11,7 @@ use super::optimizer::Optimizer;
 use super::recovery::Recovery;
 use super::resources::Resources;
 use super::schedule::Schedule;
-use super::section::{Section, Shape, record, section};
+use super::section::{Section, Shape, section};
 use super::train::Train;
 
 /// Largest seed: the largest integer that every TOML reader takes.

@@ -1,6 +1,6 @@
 //! `[log]`: what is recorded, and how often.
 
-use super::section::record;
+use super::declare::record;
 use super::unit::steps;
 
 record! {

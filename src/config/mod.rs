@@ -4,7 +4,7 @@
 //! names and the source line for each. What comes out is complete: defaults filled in, ranges and
 //! contradictions checked, nothing optional that a reader would have to decide again.
 //!
-//! Each section is declared once (macros of `section`): from the declaration come the type, the
+//! Each section is declared once (macros of `declare`): from the declaration come the type, the
 //! reader, [`Config::to_toml`], [`schema`] and [`reference`].
 //!
 //! `${NAME}` and `${NAME:-default}` in texts are filled in from the environment, and what is filled
@@ -16,6 +16,7 @@
 mod check;
 mod checkpoint;
 mod data;
+mod declare;
 mod diagnostic;
 mod difference;
 mod eval;
@@ -27,6 +28,7 @@ mod model;
 mod optimizer;
 mod overrides;
 mod parse;
+mod reader;
 mod recovery;
 mod reference;
 mod resources;

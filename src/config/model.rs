@@ -1,7 +1,8 @@
 //! `[model]`: a family with its sizes, or a free list of layers.
 
+use super::declare::{names, record, tagged, tagged_records};
 use super::form::{Real, flag, list, names, names_except, real, whole};
-use super::section::{names, record, section, tagged, tagged_records};
+use super::section::section;
 
 /// Widest layer, in features or channels.
 const WIDTH_MAX: u32 = 1_048_576;

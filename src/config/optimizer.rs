@@ -1,7 +1,8 @@
 //! `[optimizer]`: how weights follow gradients.
 
+use super::declare::tagged;
 use super::form::{Real, flag, pair, real, whole};
-use super::section::{from_json, tagged};
+use super::section::from_json;
 
 /// Takes learning rates.
 fn rate() -> Real {

@@ -1,7 +1,7 @@
 //! `[recovery]`: what to do when a process dies.
 
+use super::declare::record;
 use super::form::whole;
-use super::section::record;
 
 record! {
     /// What to do when a process dies.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
+use super::declare::{names, record};
 use super::form::{At, Form, names, whole};
-use super::section::{names, record};
 use super::tree::{Node, Value};
 
 /// Most worker processes.

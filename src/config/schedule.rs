@@ -1,7 +1,7 @@
 //! `[schedule]`: the learning rate as a function of the optimiser step alone.
 
+use super::declare::tagged;
 use super::form::{list, real};
-use super::section::tagged;
 use super::unit::{Length, length};
 
 /// Most places where a step schedule changes the rate.

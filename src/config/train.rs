@@ -1,7 +1,8 @@
 //! `[train]`: how long, in which batches, towards which loss.
 
+use super::declare::{names, record};
 use super::form::{METRIC_PREFIX, metric, names, optional, real, whole};
-use super::section::{names, record, section};
+use super::section::section;
 use super::unit::{EpochsOrSteps, Length};
 
 record! {

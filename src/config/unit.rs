@@ -7,7 +7,8 @@ use serde_json::{Value as Json, json};
 
 use super::diagnostic::Diagnostic;
 use super::form::{At, Field, Form, Object, either, or_reference, whole};
-use super::section::{Key, Presence, TableReader};
+use super::reader::TableReader;
+use super::section::{Key, Presence};
 use super::tree::{Node, Value};
 
 /// How often something happens.

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use serde_json::{Value as Json, json};
 
 use super::split::{Split, SplitForm};
+use crate::config::declare::{names, record};
 use crate::config::form::{At, Form, list, names, only, pair, path, path_or_empty, real, whole};
-use crate::config::section::{Section, Shape, names, record, section};
+use crate::config::section::{Section, Shape, section};
 use crate::config::tree::{Node, Value};
 
 /// Longest side of an image, in pixels.

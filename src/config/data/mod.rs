@@ -10,7 +10,7 @@ pub use split::Split;
 pub use table::{Columns, TableData, TableFormat, Task};
 pub use text::{TextData, TextFormat};
 
-use super::section::tagged_records;
+use super::declare::tagged_records;
 
 tagged_records! {
     /// What to learn from; `kind` chooses.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use serde_json::{Value as Json, json};
 
 use super::split::{Split, SplitForm};
+use crate::config::declare::{names, record};
 use crate::config::form::{
     At, Form, List, Text, character, flag, list, names, path, text, text_or_empty,
 };
-use crate::config::section::{names, record};
 use crate::config::tree::{Node, Value};
 
 /// Most columns that can be named.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::split::{Split, SplitForm};
+use crate::config::declare::{names, record};
 use crate::config::form::{names, path, text, whole};
-use crate::config::section::{names, record};
 
 names! {
     /// Layout of text files.

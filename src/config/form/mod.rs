@@ -18,7 +18,8 @@ pub(super) use text::{
 };
 
 use super::diagnostic::{Diagnostic, Faults};
-use super::section::{Key, Presence, Shape, TableReader};
+use super::reader::TableReader;
+use super::section::{Key, Presence, Shape};
 use super::tree::{Node, Value};
 
 /// Values of the user's spelling, in order.

@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 
 use super::{At, Form, either, or_reference};
 use crate::config::check::METRICS;
+use crate::config::declare::tidy;
 use crate::config::interpolate;
-use crate::config::section::tidy;
 use crate::config::suggest::nearest;
 use crate::config::tree::{Node, Value};
 
