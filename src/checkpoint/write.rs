@@ -207,10 +207,9 @@ impl Committer {
         manifest: &Manifest,
     ) -> Result<(), WriteError> {
         if read::verified_manifest(path).is_ok_and(|there| there == *manifest) {
-            return self
-                .disk
-                .remove(temporary)
-                .map_err(failed("remove", temporary));
+            // The checkpoint is there; what cannot be removed now goes at the next start.
+            let _ = self.disk.remove(temporary);
+            return Ok(());
         }
         match self.disk.exchange(temporary, path) {
             Ok(()) => {}
@@ -222,8 +221,8 @@ impl Committer {
         self.sync(&self.dir).inspect_err(|_| {
             let _ = self.disk.exchange(temporary, path);
         })?;
-        self.discard(temporary, manifest.step)
-            .map_err(failed("remove", temporary))
+        let _ = self.discard(temporary, manifest.step);
+        Ok(())
     }
 
     /// For file systems that cannot exchange two names. Between the two steps the former content is
@@ -245,7 +244,8 @@ impl Committer {
         }
         moved.map_err(failed("rename", temporary))?;
         self.sync(&self.dir)?;
-        self.disk.remove(&old).map_err(failed("remove", &old))
+        let _ = self.disk.remove(&old);
+        Ok(())
     }
 
     /// Removes what the keep-policy lets go. Called after a commit only.
