@@ -46,13 +46,27 @@ fn what(result: Result<super::Snapshot, CheckpointError>) -> String {
     }
 }
 
+/// The entry of a tensor of 32-bit floats in a header.
+fn f32s(name: &str, shape: &str, from: u64, to: u64) -> String {
+    format!(r#""{name}":{{"dtype":"F32","shape":{shape},"data_offsets":[{from},{to}]}}"#)
+}
+
+/// Writes a checkpoint with `content` as each of its files of tensors, and compares the complaint.
+fn assert_refused(content: &[u8], expected: &str) {
+    for name in ["model.safetensors", "optimizer.safetensors"] {
+        let dir = scratch();
+        put(dir.path(), &snapshot(20, 1));
+        let folder = dir.path().join("step-00000020");
+        forge(&folder, name, content);
+        let what = what(load(&folder));
+        let shown = String::from_utf8_lossy(content);
+        assert!(what.contains(expected), "{shown:?}: {what}");
+    }
+}
+
 #[test]
-fn headers_that_lie_are_refused() {
-    let f32s = |name: &str, shape: &str, from: u64, to: u64| {
-        format!(r#""{name}":{{"dtype":"F32","shape":{shape},"data_offsets":[{from},{to}]}}"#)
-    };
-    let one = f32s("a", "[2]", 0, 8);
-    let cases: Vec<(Vec<u8>, &str)> = vec![
+fn lengths_that_lie_are_refused() {
+    for (content, expected) in [
         (vec![], "failed to fill"),
         (vec![1, 2, 3], "failed to fill"),
         (u64::MAX.to_le_bytes().to_vec(), "does not fit"),
@@ -61,86 +75,48 @@ fn headers_that_lie_are_refused() {
             "does not fit",
         ),
         (100u64.to_le_bytes().to_vec(), "does not fit"),
-        (file("", 0), "header"),
-        (file("[]", 0), "header"),
-        (file("{", 0), "header"),
-        (file(&format!("{{{one}}}"), 7), "exactly"),
-        (file(&format!("{{{one}}}"), 9), "exactly"),
-        (file(&format!("{{{one},{one}}}"), 8), "there twice"),
+    ] {
+        assert_refused(&content, expected);
+    }
+}
+
+#[test]
+fn headers_that_are_no_headers_are_refused() {
+    let deep = "[".repeat(10_000);
+    let deeper = format!(r#"{{"x":{deep}"#);
+    for header in ["", "[]", "{", "{}}", "7", deep.as_str(), deeper.as_str()] {
+        assert_refused(&file(header, 0), "header");
+    }
+}
+
+#[test]
+fn places_that_lie_are_refused() {
+    let one = f32s("a", "[2]", 0, 8);
+    let cases = [
+        (one.clone(), 7, "exactly"),
+        (one.clone(), 9, "exactly"),
+        (format!("{one},{one}"), 8, "there twice"),
+        (format!("{one},{}", f32s("b", "[2]", 0, 8)), 8, "header"),
+        (format!("{one},{}", f32s("b", "[1]", 12, 16)), 16, "header"),
+        (f32s("a", "[2]", 8, 0), 8, "header"),
+        (f32s("a", "[3]", 0, 8), 8, "header"),
         (
-            file(&format!("{{{one},{}}}", f32s("b", "[2]", 0, 8)), 8),
+            f32s("a", "[4294967296,4294967296,4294967296]", 0, 8),
+            8,
             "header",
         ),
+        (f32s("a", "[4611686018427387904]", 0, 0), 0, "header"),
+        (f32s("a", "[-1]", 0, 8), 8, "header"),
+        (f32s("a", "[2]", 0, u64::MAX), 8, "header"),
         (
-            file(&format!("{{{one},{}}}", f32s("b", "[1]", 12, 16)), 16),
-            "header",
-        ),
-        (
-            file(&format!("{{{}}}", f32s("a", "[2]", 8, 0)), 8),
-            "header",
-        ),
-        (
-            file(&format!("{{{}}}", f32s("a", "[3]", 0, 8)), 8),
-            "header",
-        ),
-        (
-            file(
-                &format!(
-                    "{{{}}}",
-                    f32s("a", "[4294967296,4294967296,4294967296]", 0, 8)
-                ),
-                8,
-            ),
-            "header",
-        ),
-        (
-            file(
-                &format!("{{{}}}", f32s("a", "[4611686018427387904]", 0, 0)),
-                0,
-            ),
-            "header",
-        ),
-        (
-            file(&format!("{{{}}}", f32s("a", "[-1]", 0, 8)), 8),
-            "header",
-        ),
-        (
-            file(
-                &format!("{{{}}}", f32s("a", "[2]", 0, 18_446_744_073_709_551_615)),
-                8,
-            ),
-            "header",
-        ),
-        (
-            file(
-                r#"{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}"#,
-                8,
-            ),
+            one.replace("F32", "F64").replace("[2]", "[1]"),
+            8,
             "type F64",
         ),
-        (
-            file(
-                r#"{"a":{"dtype":"F99","shape":[1],"data_offsets":[0,8]}}"#,
-                8,
-            ),
-            "header",
-        ),
-        (file(&"[".repeat(10_000), 0), "header"),
-        (
-            file(&format!(r#"{{"x":{}"#, "[".repeat(10_000)), 0),
-            "header",
-        ),
+        (one.replace("F32", "F99"), 8, "header"),
     ];
-    for (content, expected) in cases {
-        for name in ["model.safetensors", "optimizer.safetensors"] {
-            let dir = scratch();
-            put(dir.path(), &snapshot(20, 1));
-            let folder = dir.path().join("step-00000020");
-            forge(&folder, name, &content);
-            let what = what(load(&folder));
-            let shown = String::from_utf8_lossy(&content);
-            assert!(what.contains(expected), "{shown:?}: {what}");
-        }
+    for (entries, data, expected) in cases {
+        assert_refused(&file(&format!("{{{entries}}}"), data), expected);
     }
 }
 
