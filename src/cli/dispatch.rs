@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use clap::Parser;
 
 use crate::run::{Fault, FaultClass, WORKER_COMMAND};
+use crate::worker;
 
 use super::args::{Cli, Command, Global};
 use super::outcome::{CommandResult, Outcome, Stop};
@@ -23,7 +24,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<Outcome, Fa
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     // First of all: a worker starts for every run, and what it does not need takes time.
     if arguments.get(1).is_some_and(|name| name == WORKER_COMMAND) {
-        return Ok(Outcome::Done);
+        return worker::main().map(|()| Outcome::Done);
     }
     if completions::answer_shell(&arguments)? {
         return Ok(Outcome::Done);
