@@ -1,7 +1,8 @@
 //! Pictures of one shape become pictures of another.
 
-use fast_image_resize::images::Image;
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::U8;
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 
 use super::store::Geometry;
 use crate::run::Fault;
@@ -29,18 +30,15 @@ pub(super) fn resize(planes: &[u8], from: Geometry, to: Geometry) -> Result<Vec<
     let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
     let mut out = Vec::with_capacity(to.len());
     for plane in recoloured.chunks_exact(from.height * from.width) {
-        let source = Image::from_vec_u8(
-            side(from.width)?,
-            side(from.height)?,
-            plane.to_vec(),
-            PixelType::U8,
-        )
-        .map_err(|error| refused(&error))?;
-        let mut target = Image::new(side(to.width)?, side(to.height)?, PixelType::U8);
-        resizer
-            .resize(&source, &mut target, &options)
+        // One pixel type: the untyped call compiles the filters of all fourteen into this crate.
+        let (width, height) = (side(from.width)?, side(from.height)?);
+        let source = TypedImageRef::<U8>::from_buffer(width, height, plane)
             .map_err(|error| refused(&error))?;
-        out.extend_from_slice(target.buffer());
+        let mut target = TypedImage::<U8>::new(side(to.width)?, side(to.height)?);
+        resizer
+            .resize_typed(&source, &mut target, &options)
+            .map_err(|error| refused(&error))?;
+        out.extend(target.pixels().iter().map(|pixel| pixel.0));
     }
     Ok(out)
 }

@@ -76,7 +76,10 @@ impl Tokenizer {
         let Some(source) = source else {
             return Ok(Tokenizer::Byte);
         };
-        let mut loaded = Loaded::from_bytes(&source.bytes).map_err(|error| {
+        // Parsing text is compiled once, in the library; parsing bytes would be compiled here.
+        let text = std::str::from_utf8(&source.bytes)
+            .map_err(|error| damaged(&source.path, format_args!("it is not UTF-8: {error}")))?;
+        let mut loaded: Loaded = text.parse().map_err(|error| {
             damaged(
                 &source.path,
                 format_args!("it is no tokenizer.json: {error}"),
