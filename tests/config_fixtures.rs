@@ -57,6 +57,21 @@ fn valid_files_print_as_configs_that_are_equal() {
     }
 }
 
+/// The configs that come with the project.
+#[test]
+fn shipped_configs_are_valid() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "toml") {
+            parse(&path).unwrap_or_else(|faults| panic!("{faults}"));
+            count += 1;
+        }
+    }
+    assert!(count > 0);
+}
+
 #[test]
 fn invalid_files_say_what_is_wrong() {
     for path in fixtures("invalid") {
