@@ -17,5 +17,5 @@ mod variable;
 
 pub use cpu::cores;
 pub use memory::{OutOfMemory, peak_bytes};
-pub use probe::{ProbeOptions, probe};
+pub use probe::{ProbeOptions, probe, step_back};
 pub use process::{cpu_seconds, thread_states};

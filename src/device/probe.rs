@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::process::{Pid, setpriority_process};
 use sha2::{Digest, Sha256};
 
 use super::{cpu, git, gpu, variable};
@@ -12,6 +13,9 @@ use crate::run::Environment;
 
 /// Longest time that git may take.
 const GIT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Priority of work that nobody waits for; 19 is the lowest there is.
+const LOW_PRIORITY: i32 = 15;
 
 /// What the probe cannot find out by itself.
 #[derive(Clone, Debug, Default)]
@@ -56,11 +60,21 @@ pub fn probe(options: &ProbeOptions, mut progress: impl FnMut(&Environment)) -> 
     progress(&environment);
     gpu::describe(&mut environment);
     progress(&environment);
-    environment.trainer_sha256 = std::env::current_exe()
-        .ok()
-        .and_then(|path| sha256(&path))
-        .unwrap_or_default();
+    // The file that runs, also when its name means another one by now.
+    environment.trainer_sha256 = sha256(Path::new("/proc/self/exe")).unwrap_or_default();
     environment
+}
+
+/// Lets other threads of the machine go first: what this thread does is not urgent.
+pub fn step_back() {
+    // On Linux the priority is one of the thread, found under its own id.
+    let id = fs::read_link("/proc/thread-self")
+        .ok()
+        .and_then(|path| path.file_name()?.to_str()?.parse().ok())
+        .and_then(Pid::from_raw);
+    if id.is_some() {
+        let _ = setpriority_process(id, LOW_PRIORITY);
+    }
 }
 
 /// The name of the distribution from the text of `/etc/os-release`.

@@ -5,14 +5,18 @@
 //! tries for a moment before it believes that the run is alive.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::StoreError;
-use crate::run::RunDir;
+use crate::run::{Rank, RunDir};
 
 /// How long a starter waits for onlookers to let go.
 const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How long a worker waits for the one before it to be gone. It was killed, so the kernel is at it.
+const WORKER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The right to work on a run, until dropped.
 #[derive(Debug)]
@@ -27,29 +31,42 @@ impl Lock {
     ///
     /// When a supervisor is alive, or the lock file cannot be made.
     pub fn take(dir: &RunDir) -> Result<Self, StoreError> {
-        let path = dir.lock();
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(StoreError::io("open", &path))?;
-        let until = Instant::now() + PATIENCE;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Self { _file: file }),
-                Err(TryLockError::WouldBlock) if Instant::now() < until => {
-                    thread::sleep(Duration::from_millis(5));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(StoreError::Alive {
-                        name: super::runs::shown_name(dir),
-                    });
-                }
-                Err(TryLockError::Error(error)) => {
-                    return Err(StoreError::io("lock", &path)(error));
-                }
+        acquire(&dir.lock(), PATIENCE)?.ok_or_else(|| StoreError::Alive {
+            name: super::runs::shown_name(dir),
+        })
+    }
+
+    /// Takes the lock of a worker. It keeps a new worker from the files of one that is killed but not
+    /// gone yet, as after the death of a supervisor.
+    ///
+    /// # Errors
+    ///
+    /// When the worker before stays, or the lock file cannot be made.
+    pub fn take_worker(dir: &RunDir, rank: Rank) -> Result<Self, StoreError> {
+        let path = dir.logs().join(format!("rank-{rank}.lock"));
+        acquire(&path, WORKER_PATIENCE)?.ok_or_else(|| StoreError::Alive {
+            name: super::runs::shown_name(dir),
+        })
+    }
+}
+
+/// Takes a lock; `None` when somebody has it and keeps it for the time of `patience`.
+fn acquire(path: &Path, patience: Duration) -> Result<Option<Lock>, StoreError> {
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(StoreError::io("open", path))?;
+    let until = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(Lock { _file: file })),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                thread::sleep(Duration::from_millis(5));
             }
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", path)(error)),
         }
     }
 }

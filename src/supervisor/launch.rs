@@ -3,8 +3,10 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -50,9 +52,7 @@ impl Launch for Processes {
         writeln!(log, "--- attempt {} ---", job.attempt)?;
         let (channel, theirs) = UnixStream::pair()?;
         let before = OutOfMemory::read();
-        // The very file that runs, also when another was put in its place meanwhile.
-        let mut child = Command::new("/proc/self/exe")
-            .arg0("trainer")
+        let mut child = Command::new(executable())
             .arg(WORKER_COMMAND)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(log.try_clone()?)
@@ -70,6 +70,16 @@ impl Launch for Processes {
             }),
         })
     }
+}
+
+/// The very file that runs, by its name if it still has it: that is what other processes see.
+fn executable() -> PathBuf {
+    const RUNNING: &str = "/proc/self/exe";
+    let inode = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    std::env::current_exe()
+        .ok()
+        .filter(|path| inode(path).is_some() && inode(path) == inode(Path::new(RUNNING)))
+        .unwrap_or_else(|| PathBuf::from(RUNNING))
 }
 
 /// Kills by a handle that cannot mean another process later; old kernels have only the number.

@@ -1,6 +1,8 @@
 //! The main loop of a supervisor: one channel of inputs, a pure decision, then actions.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use super::link::Link;
 use super::recorder::Recorder;
 use super::recovery::{Action, Cause, Finish, Machine, RANK};
 use super::signal::Listening;
-use crate::device::{ProbeOptions, cpu_seconds, probe};
+use crate::device::{ProbeOptions, cpu_seconds, probe, step_back};
 use crate::run::wire::{FromWorker, Job, WIRE_VERSION};
 use crate::run::{
     Attempt, Command, ControlReply, ControlRequest, Environment, Event, Fault, RunDir, RunState,
@@ -312,9 +314,12 @@ impl<'a, 'scope> Session<'a, 'scope> {
     fn start_probe(&mut self) {
         let options = self.plan.probe.clone();
         let sender = self.sender.clone();
+        let dir = self.plan.dir.clone();
         let thread = std::thread::Builder::new()
             .name("probe".to_string())
             .spawn(move || {
+                step_back();
+                make_durable(&dir);
                 let send = |environment: &Environment, complete| {
                     let _ = sender.send(Input::Probed(Box::new(environment.clone()), complete));
                 };
@@ -397,5 +402,16 @@ impl<'a, 'scope> Session<'a, 'scope> {
                 .unwrap_or_default(),
             fault: finish.and_then(|finish| finish.fault),
         })
+    }
+}
+
+/// Brings the files of a run that are written once to the disk, with their names. Not waited for: a
+/// machine that goes down within the first second of a run takes at worst this run with it.
+fn make_durable(dir: &RunDir) {
+    let folders = [Some(dir.root()), dir.root().parent()];
+    let files = [dir.identity(), dir.config(), dir.config_source()];
+    let paths = files.iter().map(PathBuf::as_path);
+    for path in paths.chain(folders.into_iter().flatten()) {
+        let _ = File::open(path).and_then(|file| file.sync_all());
     }
 }

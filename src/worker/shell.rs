@@ -13,6 +13,7 @@ use crate::data::Dataset;
 use crate::ops;
 use crate::run::wire::{FromWorker, Job, Outcome, WIRE_VERSION};
 use crate::run::{Event, Fault, RunDir};
+use crate::store::Lock;
 use crate::train::{self, Reporter};
 
 /// The whole life of a worker process. Its only argument is the hidden command; everything else comes
@@ -54,6 +55,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
 fn work(job: &Job, reports: &mut Reports<'_>) -> Result<Outcome, Fault> {
     let config = read_config(job)?;
     let dir = RunDir::new(&job.run_dir);
+    let _lock = Lock::take_worker(&dir, job.rank)?;
     // The device takes a while to open on a GPU, the data on a disk: side by side.
     let (device, dataset) = thread::scope(|scope| {
         let device = scope.spawn(|| ops::device::open(config.resources.backend, job.threads));
