@@ -41,6 +41,7 @@ pub(super) struct Global {
         long,
         global = true,
         env = "TRAINER_RUNS_DIR",
+        hide_env_values = true,
         default_value = "runs",
         value_name = "FOLDER",
         value_hint = ValueHint::DirPath

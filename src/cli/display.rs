@@ -49,12 +49,13 @@ impl Display {
         }]
     }
 
-    /// The end of the command. Displays for people have shown a fault already.
+    /// The end of the command. A fault goes to standard error, where the full display has shown it
+    /// already.
     pub(super) fn end(self, finished: Finished) -> CommandResult {
         match (finished.fault, self) {
             (None, _) => Ok(Outcome::Done),
-            (Some(fault), Display::Progress | Display::Plain) => Ok(Outcome::Shown(fault.class)),
-            (Some(fault), Display::Json | Display::Quiet) => Err(fault.into()),
+            (Some(fault), Display::Progress) => Ok(Outcome::Shown(fault.class)),
+            (Some(fault), _) => Err(fault.into()),
         }
     }
 }

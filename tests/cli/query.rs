@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -302,4 +303,24 @@ fn a_reader_may_leave_early() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         assert!(output.stderr.is_empty(), "{output:?}");
     }
+}
+
+#[test]
+fn a_thousand_runs_are_listed_at_once() {
+    let trainer = digits().set("train.epochs=1");
+    trainer.run_with(&["--quiet"]).succeeds();
+    let run = trainer.run_dir();
+    for index in 0..1000 {
+        let copy = trainer.runs_dir().join(format!("copy-{index:08x}"));
+        std::fs::create_dir(&copy).unwrap();
+        for name in ["run.json", "summary.json", "events.jsonl", "lock"] {
+            std::fs::copy(run.join(name), copy.join(name)).unwrap();
+        }
+    }
+    let begun = Instant::now();
+    let listed = trainer.command(&["ls", "--json"]).succeeds();
+    let took = begun.elapsed();
+    assert_eq!(listed.json().as_array().unwrap().len(), 1001);
+    // Room for tests beside this one: alone it takes a tenth of this.
+    assert!(took.as_secs_f64() < 0.5, "{took:?}");
 }
