@@ -74,20 +74,19 @@ impl RunState {
         use RunState as S;
         use StateCause as C;
         let next = match (self, cause) {
-            (S::Queued | S::Paused | S::Failed | S::Cancelled, C::Started) => S::Starting,
-            // A run that died without a word, and a finished one that is extended.
-            (S::Starting | S::Running | S::Pausing, C::Started) => S::Starting,
-            (S::Completed | S::EarlyStopped, C::Started) => S::Starting,
+            // Any run can be started again: one that died without a word, a finished one that is
+            // extended.
+            (_, C::Started) | (S::Starting | S::Running, C::WorkerLost) => S::Starting,
             (S::Starting, C::TrainingBegan) => S::Running,
-            (S::Starting | S::Running, C::WorkerLost) => S::Starting,
-            (S::Pausing, C::WorkerLost | C::TrainingBegan) => S::Pausing,
-            (S::Queued, C::PauseRequested) => S::Paused,
-            (S::Starting | S::Running | S::Pausing, C::PauseRequested) => S::Pausing,
-            (S::Starting | S::Running | S::Pausing, C::PauseReached) => S::Paused,
+            (S::Pausing, C::WorkerLost | C::TrainingBegan)
+            | (S::Starting | S::Running | S::Pausing, C::PauseRequested) => S::Pausing,
+            (S::Queued, C::PauseRequested)
+            | (S::Starting | S::Running | S::Pausing, C::PauseReached) => S::Paused,
             (S::Starting | S::Running | S::Pausing, C::LengthReached) => S::Completed,
             (S::Starting | S::Running | S::Pausing, C::StoppedEarly) => S::EarlyStopped,
-            (S::Queued | S::Starting | S::Running | S::Pausing, C::FaultRaised) => S::Failed,
-            (S::Starting | S::Running | S::Pausing | S::Queued, C::FoundDead) => S::Failed,
+            (S::Queued | S::Starting | S::Running | S::Pausing, C::FaultRaised | C::FoundDead) => {
+                S::Failed
+            }
             (S::Queued | S::Starting | S::Running | S::Pausing | S::Paused, C::StopRequested) => {
                 S::Cancelled
             }
