@@ -8,9 +8,10 @@ use burn::tensor::Device;
 use super::due::Due;
 use super::learner::Learner;
 use super::memory::MemoryWatch;
+use super::metric::Meter;
 use super::save::Saver;
 use super::step::Session;
-use super::watch::MetricWatch;
+use super::watch::{self, MetricWatch};
 use crate::checkpoint::{Snapshot, TrainState};
 use crate::config::Config;
 use crate::data::{Dataset, Part, Prefetcher};
@@ -56,64 +57,55 @@ pub struct Job<'a> {
 /// when data cannot be read, the device fails, or the last checkpoint cannot be written. Checkpoints
 /// written before stay.
 pub fn train(job: Job<'_>, reporter: &mut dyn Reporter) -> Result<Outcome, Fault> {
-    let start = job
-        .checkpoint
-        .as_ref()
-        .map_or(Step::new(0), |(_, c)| c.step);
+    let Job {
+        config,
+        config_sha256,
+        dataset,
+        device,
+        checkpoints,
+        checkpoint,
+    } = job;
+    let (name, snapshot) = checkpoint.unzip();
+    let start = snapshot.as_ref().map_or(Step::new(0), |c| c.step);
     reporter.phase(start, Phase::Preparing);
-    let samples = job.dataset.samples(Part::Train);
+    let samples = dataset.samples(Part::Train);
     if samples == 0 {
         return Err(Fault::usage("the training part of the data is empty")
             .advise("check `[data]` with `trainer data inspect`"));
     }
-    let timetable = Timetable::new(job.config, samples);
-    let mut learner = Learner::new(
-        job.config,
-        job.dataset.input(),
-        job.dataset.target(),
-        &job.device,
-    )?;
-    let mut watch = MetricWatch::new(
-        &job.config.checkpoint,
-        job.config.train.early_stopping.as_ref(),
-    );
-    reporter.event(Event::ModelBuilt {
-        layers: learner.network.summary(),
-        parameters: learner.network.parameter_count() as u64,
-    });
-    if let Some((_, snapshot)) = &job.checkpoint {
-        check_data(&job, &snapshot.state, reporter)?;
-        learner.restore(job.config, snapshot)?;
-        watch.restore(&snapshot.state);
+    let timetable = Timetable::new(config, samples);
+    if let Some(snapshot) = &snapshot {
+        check_data(&snapshot.state, config_sha256, &dataset, reporter)?;
     }
-    if let Some(outcome) = finished(&job, &timetable, &watch) {
+    let (learner, watch) = prepare(config, &dataset, &device, snapshot.as_ref(), reporter)?;
+    let ended = snapshot.is_some_and(|snapshot| snapshot.state.ended);
+    if let Some(outcome) = finished(ended, start, &timetable, &watch) {
         return Ok(outcome);
     }
     reporter.event(Event::TrainingBegan {
         step: start,
         steps_total: timetable.steps_total(),
         steps_per_epoch: timetable.steps_per_epoch(),
-        checkpoint: job.checkpoint.as_ref().map(|(name, _)| name.clone()),
-        device: ops::device::describe(&job.device),
+        checkpoint: name,
+        device: ops::device::describe(&device),
     });
     let batches = Prefetcher::start(
-        Arc::clone(&job.dataset),
+        Arc::clone(&dataset),
         timetable.clone(),
-        job.config.seed,
+        config.seed,
         start,
-        job.config.train.prefetch as usize,
+        config.train.prefetch as usize,
     );
-    let saver = Saver::start(job.checkpoints, &job.config.checkpoint, start);
     let mut session = Session {
-        config: job.config,
-        config_sha256: job.config_sha256,
-        dataset: &job.dataset,
+        config,
+        config_sha256,
+        dataset: &dataset,
         timetable,
         learner,
         batches,
         watch,
-        saver,
-        evaluation: Due::new(job.config.eval.every),
+        saver: Saver::start(checkpoints, &config.checkpoint, start),
+        evaluation: Due::new(config.eval.every),
         memory: MemoryWatch::default(),
         step: start,
         carried_seconds: 0.0,
@@ -123,14 +115,43 @@ pub fn train(job: Job<'_>, reporter: &mut dyn Reporter) -> Result<Outcome, Fault
     session.end(outcome)
 }
 
-/// How the run had ended already when the checkpoint was written, if it asks for nothing more: it
-/// died between its last checkpoint and its last word, or it is resumed without being extended.
-fn finished(job: &Job<'_>, timetable: &Timetable, watch: &MetricWatch) -> Option<Outcome> {
-    let (_, snapshot) = job.checkpoint.as_ref()?;
-    if !snapshot.state.ended {
-        return None;
+/// Model and memory, fresh or from a checkpoint.
+fn prepare(
+    config: &Config,
+    dataset: &Dataset,
+    device: &Device,
+    snapshot: Option<&Snapshot>,
+    reporter: &mut dyn Reporter,
+) -> Result<(Learner, MetricWatch), Fault> {
+    let measured = match dataset.samples(Part::Validation) {
+        0 => Vec::new(),
+        _ => Meter::new(dataset.target(), config.eval.top_k).names(),
+    };
+    watch::check(config, &measured)?;
+    let mut learner = Learner::new(config, dataset.input(), dataset.target(), device)?;
+    let mut watch = MetricWatch::new(&config.checkpoint, config.train.early_stopping.as_ref());
+    reporter.event(Event::ModelBuilt {
+        layers: learner.network.summary(),
+        parameters: learner.network.parameter_count() as u64,
+    });
+    if let Some(snapshot) = snapshot {
+        learner.restore(config, snapshot)?;
+        watch.restore(&snapshot.state);
     }
-    if snapshot.step.get() >= timetable.steps_total() {
+    Ok((learner, watch))
+}
+
+/// How a run had ended already when its checkpoint was written, if it asks for nothing more: it died
+/// between its last checkpoint and its last word, or it is resumed without being extended.
+fn finished(
+    ended: bool,
+    step: Step,
+    timetable: &Timetable,
+    watch: &MetricWatch,
+) -> Option<Outcome> {
+    if !ended {
+        None
+    } else if step.get() >= timetable.steps_total() {
         Some(Outcome::Completed)
     } else if watch.stops() {
         Some(Outcome::EarlyStopped)
@@ -140,8 +161,13 @@ fn finished(job: &Job<'_>, timetable: &Timetable, watch: &MetricWatch) -> Option
 }
 
 /// The data must be those that the checkpoint was trained on, unless the config was changed.
-fn check_data(job: &Job<'_>, state: &TrainState, reporter: &mut dyn Reporter) -> Result<(), Fault> {
-    let found = &job.dataset.summary().fingerprint;
+fn check_data(
+    state: &TrainState,
+    config_sha256: &str,
+    dataset: &Dataset,
+    reporter: &mut dyn Reporter,
+) -> Result<(), Fault> {
+    let found = &dataset.summary().fingerprint;
     if *found == state.data_fingerprint {
         return Ok(());
     }
@@ -149,7 +175,7 @@ fn check_data(job: &Job<'_>, state: &TrainState, reporter: &mut dyn Reporter) ->
         "the data are not those that the checkpoint was trained on (fingerprint {found}, then {})",
         state.data_fingerprint
     );
-    if state.config_sha256 == job.config_sha256 {
+    if state.config_sha256 == config_sha256 {
         return Err(Fault::damaged(message)
             .at(state.step)
             .advise("bring the files back to what they were, or start a new run"));

@@ -67,8 +67,18 @@ pub(super) fn diagnose(session: &Session<'_>, batch: &StepBatch, totals: &Totals
 /// What one shard shows.
 struct Found {
     kind: Kind,
-    layer: Option<String>,
+    place: Place,
     value: f64,
+}
+
+/// Where it begins.
+enum Place {
+    /// The first layer that gives something that is not finite. Layers behind it may hide it again
+    /// (max(x, 0) may give 0 for NaN), so this is looked for whatever `Kind` it is.
+    Layer(String),
+    /// All layers are finite: the parameter nearest to the output whose gradient is not.
+    Parameter(String),
+    Unknown,
 }
 
 struct Search<'a> {
@@ -95,26 +105,28 @@ impl Search<'_> {
                 .forward(&learner.parameters, &learner.buffers, &batch.input, mode);
         let rows = loss::rows(forward.output);
         let losses = learner.objective.losses(&rows, &batch.target)?;
-        if let Some(value) = first_non_finite(&losses)? {
-            let layer = learner.network.first_non_finite(
-                &learner.parameters,
-                &learner.buffers,
-                &batch.input,
-                mode,
-            );
-            return Ok(Some(Found {
-                kind: Kind::Loss,
-                layer,
-                value,
-            }));
-        }
+        let value = first_non_finite(&losses)?;
         let gradient = learner
             .parameters
             .gradient(&learner.network, losses.surrogate(rows).backward());
-        Ok(last_non_finite(learner, &gradient)?.map(|layer| Found {
-            kind: Kind::Gradient,
-            layer: Some(layer),
-            value: f64::NAN,
+        let parameter = last_non_finite(learner, &gradient)?;
+        if value.is_none() && parameter.is_none() {
+            return Ok(None);
+        }
+        let layer = learner.network.first_non_finite(
+            &learner.parameters,
+            &learner.buffers,
+            &batch.input,
+            mode,
+        );
+        Ok(Some(Found {
+            kind: value.map_or(Kind::Gradient, |_| Kind::Loss),
+            place: match (layer, parameter) {
+                (Some(layer), _) => Place::Layer(layer),
+                (None, Some(parameter)) => Place::Parameter(parameter),
+                (None, None) => Place::Unknown,
+            },
+            value: value.unwrap_or(f64::NAN),
         }))
     }
 
@@ -144,10 +156,10 @@ impl Search<'_> {
             (Kind::Loss, false) => "the loss is infinite",
             (Kind::Gradient, _) => "the gradient is not finite",
         };
-        let place = match (&found.layer, found.kind) {
-            (Some(layer), Kind::Loss) => format!(", first after layer {layer}"),
-            (Some(parameter), Kind::Gradient) => format!(", first at parameter {parameter}"),
-            (None, _) => ", all layers are finite".to_string(),
+        let place = match &found.place {
+            Place::Layer(layer) => format!(", first after layer {layer}"),
+            Place::Parameter(name) => format!(", all layers are finite, first at parameter {name}"),
+            Place::Unknown => ", all layers are finite".to_string(),
         };
         let whole = ids.len() == batch.ids.len() && ids.len() > 1;
         let who = if whole {
@@ -160,9 +172,9 @@ impl Search<'_> {
             .at(step)
             .on_samples(&ids)
             .advise(advice(whole));
-        match found.layer {
-            Some(layer) => fault.in_layer(layer),
-            None => fault,
+        match found.place {
+            Place::Layer(name) | Place::Parameter(name) => fault.in_layer(name),
+            Place::Unknown => fault,
         }
     }
 

@@ -118,7 +118,7 @@ impl Session<'_> {
     fn report(&mut self, report: StepReport) {
         let every = u64::from(self.config.log.every.max(1));
         let last = self.timetable.steps_total();
-        if self.step.get() % every == 0 || self.step.get() == last {
+        if self.step.get().is_multiple_of(every) || self.step.get() == last {
             self.reporter.event(Event::StepFinished(report));
         }
         self.saver.poll(self.reporter);

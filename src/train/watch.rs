@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::checkpoint::{EarlyStoppingMemory, TrainState};
-use crate::config::{Checkpoint, EarlyStopping, Goal};
-use crate::run::{Best, Event, Step};
+use crate::config::{Checkpoint, Config, EarlyStopping, Goal};
+use crate::run::{Best, Event, Fault, Step};
 
 /// Prefix of validation metrics in configs and checkpoints.
 pub(super) const VALIDATION: &str = "validation/";
@@ -41,9 +41,9 @@ impl MetricWatch {
         if let (Some(mine), Some(memory)) = (&mut self.memory, &state.early_stopping) {
             *mine = memory.clone();
         }
-        self.best = state.best.clone();
-        self.best = self.best.take().filter(|best| best.metric == self.metric);
-        self.last_metrics = state.last_metrics.clone();
+        let best = state.best.as_ref();
+        self.best = best.filter(|best| best.metric == self.metric).cloned();
+        self.last_metrics.clone_from(&state.last_metrics);
     }
 
     /// Takes a validation. `scheduled` is false for the one at the end of training that no schedule
@@ -114,6 +114,33 @@ impl MetricWatch {
     }
 }
 
+/// A config must not go by a metric that the run never measures: early stopping would stop every
+/// run, and no checkpoint would be the best. `measured` are the names of validation metrics, none
+/// when there is no validation part.
+///
+/// # Errors
+///
+/// A usage fault that lists what is measured.
+pub(super) fn check(config: &Config, measured: &[String]) -> Result<(), Fault> {
+    let stopping = config.train.early_stopping.as_ref();
+    let stopping = stopping.map(|stopping| ("train.early_stopping.metric", &stopping.metric));
+    let best = (config.checkpoint.keep.best > 0)
+        .then_some(("checkpoint.metric", &config.checkpoint.metric));
+    for (key, metric) in [stopping, best].into_iter().flatten() {
+        let name = metric.strip_prefix(VALIDATION).unwrap_or(metric);
+        if measured.iter().any(|measured| measured == name) {
+            continue;
+        }
+        let fault = Fault::usage(format!("{key} is \"{metric}\", which this run does not measure"));
+        return Err(if measured.is_empty() {
+            fault.advise("give the data a validation part with `data.validation`")
+        } else {
+            fault.advise(format!("validation measures {}", measured.join(", ")))
+        });
+    }
+    Ok(())
+}
+
 /// Whether `value` is better than `best` by more than `min_delta`; anything is better than nothing.
 fn better(value: f64, best: Option<f64>, goal: Goal, min_delta: f64) -> bool {
     value.is_finite()
@@ -180,11 +207,32 @@ mod tests {
     }
 
     #[test]
+    fn metrics_that_are_not_measured_are_refused() {
+        let mut config = crate::train::tests::run::config();
+        config.train.early_stopping = Some(EarlyStopping {
+            metric: "validation/auroc".into(),
+            goal: Goal::Max,
+            patience: 1,
+            min_delta: 0.0,
+        });
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert!(check(&config, &names(&["loss", "auroc"])).is_ok());
+        let fault = check(&config, &names(&["loss", "perplexity"])).unwrap_err();
+        assert!(fault.message.contains("validation/auroc"), "{fault:?}");
+        assert!(fault.advice.contains("loss, perplexity"), "{fault:?}");
+        config.train.early_stopping = None;
+        assert!(check(&config, &names(&["loss"])).is_ok());
+        assert!(check(&config, &[]).unwrap_err().advice.contains("data.validation"));
+        config.checkpoint.keep.best = 0;
+        assert!(check(&config, &[]).is_ok());
+    }
+
+    #[test]
     fn an_unscheduled_evaluation_counts_only_for_the_best() {
         let mut watch = watch(Goal::Min, 1, 0.0);
         let events = watch.take(Step::new(9), &metrics(1.0, 2.0), false);
         assert_eq!(events.len(), 1);
-        assert_eq!(watch.best.as_ref().unwrap().value, 2.0);
+        assert_eq!(watch.best.as_ref().unwrap().step, Step::new(9));
         assert_eq!(watch.memory, Some(EarlyStoppingMemory::default()));
         assert_eq!(watch.checkpoint_metric(), Some(2.0));
     }

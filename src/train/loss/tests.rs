@@ -5,7 +5,7 @@
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
     clippy::float_cmp,
-    clippy::too_many_arguments,
+    clippy::type_complexity,
     reason = "small numbers, compared exactly where they must be exact"
 )]
 

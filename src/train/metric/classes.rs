@@ -75,6 +75,7 @@ impl ClassMeter {
         self.scores.merge(&other.scores);
     }
 
+    /// All values; NaN where they are not defined.
     pub(super) fn values(&self) -> Vec<(String, f64)> {
         let hits = self.tallies.iter().map(|tally| tally.hits).sum();
         let mut values = vec![
@@ -85,9 +86,8 @@ impl ClassMeter {
         if let Some((k, hits)) = self.top {
             values.push((format!("top{k}_accuracy"), share(hits, self.count)));
         }
-        if let Some(auroc) = self.scores.auroc() {
-            values.push(("auroc".to_string(), auroc));
-        }
+        let auroc = self.scores.auroc().unwrap_or(f64::NAN);
+        values.push(("auroc".to_string(), auroc));
         values
     }
 

@@ -120,15 +120,21 @@ impl Meter {
 
     /// Values by name. What is not defined (nothing seen, one class only) or not finite is absent.
     pub(crate) fn values(&self) -> BTreeMap<String, f64> {
-        let values = match self {
+        let values = self.all().into_iter();
+        values.filter(|(_, value)| value.is_finite()).collect()
+    }
+
+    /// Names of all values that it can have.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.all().into_iter().map(|(name, _)| name).collect()
+    }
+
+    fn all(&self) -> Vec<(String, f64)> {
+        match self {
             Meter::Classes(meter) => meter.values(),
             Meter::Tokens(meter) => meter.values(),
             Meter::Values(meter) => meter.values(),
-        };
-        values
-            .into_iter()
-            .filter(|(_, value)| value.is_finite())
-            .collect()
+        }
     }
 }
 

@@ -48,6 +48,7 @@ impl TokenMeter {
         }
     }
 
+    /// All values; NaN where they are not defined.
     pub(super) fn values(&self) -> Vec<(String, f64)> {
         let loss = mean(self.loss, self.count);
         let mut values = vec![

@@ -51,6 +51,7 @@ impl ValueMeter {
         self.target_squared += other.target_squared;
     }
 
+    /// All values; NaN where they are not defined.
     pub(super) fn values(&self) -> Vec<(String, f64)> {
         let spread = self.target_squared - self.target * mean(self.target, self.count);
         // One sample, or equal targets: R² is not defined, and what is left of the spread is

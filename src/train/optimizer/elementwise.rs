@@ -92,16 +92,13 @@ impl Elementwise {
     }
 
     /// State over `slots`, which are the ones that the vectors of [`Elementwise::step`] hold.
-    pub(super) fn to_bytes<'a, S>(&self, slots: S) -> Result<Vec<TensorBytes>, Fault>
-    where
-        S: IntoIterator<Item = &'a Slot> + Clone,
-    {
+    pub(super) fn to_bytes(&self, slots: &[Slot]) -> Result<Vec<TensorBytes>, Fault> {
         let mut tensors = Vec::new();
         let Some(state) = &self.state else {
             return Ok(tensors);
         };
         for (kind, vector) in self.rule.kinds().iter().zip(&state.vectors) {
-            tensors.extend(named(kind, &ops::download(vector.clone())?, slots.clone()));
+            tensors.extend(named(kind, &ops::download(vector.clone())?, slots));
         }
         if !tensors.is_empty() {
             let time = i64::try_from(state.time).unwrap_or(i64::MAX);
@@ -111,10 +108,7 @@ impl Elementwise {
     }
 
     /// Takes the state from what [`Elementwise::to_bytes`] gave.
-    pub(super) fn restore<'a, S>(&mut self, slots: S, saved: &mut Saved<'_>, device: &Device)
-    where
-        S: IntoIterator<Item = &'a Slot> + Clone,
-    {
+    pub(super) fn restore(&mut self, slots: &[Slot], saved: &mut Saved<'_>, device: &Device) {
         if self.rule.kinds().is_empty() {
             return;
         }
@@ -122,7 +116,7 @@ impl Elementwise {
         self.state = Some(State {
             time: saved.count(TIME),
             vectors: kinds
-                .map(|kind| saved.flat(kind, slots.clone(), device))
+                .map(|kind| saved.flat(kind, slots, device))
                 .collect(),
         });
     }

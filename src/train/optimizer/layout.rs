@@ -33,14 +33,10 @@ pub(crate) struct Layout {
 
 /// Flat state over some slots, cut into one tensor per parameter, each called `kind.<parameter>`.
 /// `flat` holds the slots' values one after another.
-pub(super) fn named<'a>(
-    kind: &str,
-    flat: &[f32],
-    slots: impl IntoIterator<Item = &'a Slot>,
-) -> Vec<TensorBytes> {
+pub(super) fn named(kind: &str, flat: &[f32], slots: &[Slot]) -> Vec<TensorBytes> {
     let mut rest = flat;
     slots
-        .into_iter()
+        .iter()
         .map(|slot| {
             let (values, after) = rest.split_at(slot.range.len().min(rest.len()));
             rest = after;
@@ -66,12 +62,7 @@ impl<'a> Saved<'a> {
 
     /// The flat vector over `slots` of what [`named`] made of it. After a fault it is too short and
     /// must not be used; [`Saved::finish`] says so.
-    pub(super) fn flat<'b>(
-        &mut self,
-        kind: &str,
-        slots: impl IntoIterator<Item = &'b Slot>,
-        device: &Device,
-    ) -> Tensor<1> {
+    pub(super) fn flat(&mut self, kind: &str, slots: &[Slot], device: &Device) -> Tensor<1> {
         let mut flat = Vec::new();
         for slot in slots {
             let name = format!("{kind}.{}", slot.name);

@@ -4,6 +4,8 @@
 //! "Muon is scalable for LLM training"): its update then is as large as one of AdamW's, so one rate
 //! serves both. Convolution kernels count as matrices of [out, the rest].
 
+use std::slice::from_ref;
+
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{
     AdjustLrFn, Muon as BurnMuon, MuonConfig, MuonState, Optimizer, RecordState, StateSink,
@@ -28,6 +30,8 @@ pub(super) struct Muon {
     rule: BurnMuon,
     /// By slot; `None` for those that AdamW takes, and before the first step.
     states: Vec<Option<MuonState<2>>>,
+    /// The slots that AdamW takes.
+    others: Vec<Slot>,
     rest: Elementwise,
 }
 
@@ -51,6 +55,7 @@ impl Muon {
         Self {
             rule,
             states: layout.slots.iter().map(|_| None).collect(),
+            others: others(layout).cloned().collect(),
             rest,
         }
     }
@@ -65,7 +70,7 @@ impl Muon {
     ) -> Result<Tensor<1>, Fault> {
         let gradient = gradient.mul_scalar(update.scale);
         let (parameters, gradient) = device::decayed(update, parameters, gradient);
-        let mut rest = self.step_rest(layout, &parameters, &gradient, update)?;
+        let mut rest = self.step_rest(&parameters, &gradient, update)?;
         let mut pieces = Vec::with_capacity(layout.slots.len());
         for (slot, state) in layout.slots.iter().zip(&mut self.states) {
             if slot.hidden_matrix {
@@ -91,13 +96,13 @@ impl Muon {
     /// already.
     fn step_rest(
         &mut self,
-        layout: &Layout,
         parameters: &Tensor<1>,
         gradient: &Tensor<1>,
         update: &Update,
     ) -> Result<Option<Tensor<1>>, Fault> {
         let gather = |from: &Tensor<1>| -> Vec<Tensor<1>> {
-            others(layout)
+            self.others
+                .iter()
                 .map(|slot| ops::part(from, slot.range.clone()))
                 .collect()
         };
@@ -121,10 +126,10 @@ impl Muon {
         let mut tensors = Vec::new();
         for (slot, state) in layout.slots.iter().zip(&self.states) {
             if let Some(state) = state {
-                tensors.extend(named(KIND, &momentum(state)?, [slot]));
+                tensors.extend(named(KIND, &momentum(state)?, from_ref(slot)));
             }
         }
-        tensors.extend(self.rest.to_bytes(others(layout))?);
+        tensors.extend(self.rest.to_bytes(&self.others)?);
         Ok(tensors)
     }
 
@@ -132,15 +137,15 @@ impl Muon {
     pub(super) fn restore(&mut self, layout: &Layout, saved: &mut Saved<'_>, device: &Device) {
         for (slot, state) in layout.slots.iter().zip(&mut self.states) {
             if slot.hidden_matrix {
-                let flat = saved.flat(KIND, [slot], device);
+                let flat = saved.flat(KIND, from_ref(slot), device);
                 // A missing tensor came back empty; `saved` reports it.
                 if flat.dims()[0] == slot.range.len() {
                     *state = state_of(flat.reshape(matrix_shape(slot)), device);
                 }
             }
         }
-        if others(layout).next().is_some() {
-            self.rest.restore(others(layout), saved, device);
+        if !self.others.is_empty() {
+            self.rest.restore(&self.others, saved, device);
         }
     }
 }
@@ -163,7 +168,7 @@ fn state_of(momentum: Tensor<2>, device: &Device) -> Option<MuonState<2>> {
     MuonState::state_unflatten("", &mut source, device)
 }
 
-fn others(layout: &Layout) -> impl Iterator<Item = &Slot> + Clone {
+fn others(layout: &Layout) -> impl Iterator<Item = &Slot> {
     layout.slots.iter().filter(|slot| !slot.hidden_matrix)
 }
 

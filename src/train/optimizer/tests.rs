@@ -266,7 +266,9 @@ fn newton_schulz(g: &[f64], rows: usize, columns: usize, iterations: u32) -> Vec
         g.to_vec()
     };
     let norm = x.iter().map(|v| v * v).sum::<f64>().sqrt();
-    x.iter_mut().for_each(|v| *v /= norm);
+    for v in &mut x {
+        *v /= norm;
+    }
     for _ in 0..iterations {
         let square = product(&x, &transpose(&x, r, c), r, c, r);
         let fourth = product(&square, &square, r, r, r);

@@ -9,6 +9,7 @@
 
 mod boundary;
 mod determinism;
+mod digits;
 pub(in crate::train) mod fixture;
 mod non_finite;
 mod resume;

@@ -83,6 +83,19 @@ pub(in crate::train) fn config() -> Config {
     }
 }
 
+/// A config from its text.
+#[track_caller]
+pub(in crate::train) fn parsed(text: &str) -> Config {
+    let source = config::Source {
+        name: "test.toml".into(),
+        text: text.into(),
+    };
+    match config::parse(&source, &[], &|_| None) {
+        Ok(config) => config,
+        Err(diagnostics) => panic!("{}", diagnostics.render(false)),
+    }
+}
+
 fn layers() -> Vec<LayerConfig> {
     let relu = LayerConfig::Activation {
         function: Activation::Relu,
