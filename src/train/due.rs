@@ -24,7 +24,8 @@ impl Due {
     /// Whether it is due when `step` steps are finished. Steps and epochs count from the start of
     /// the run, whatever was resumed; seconds count from the last time, in this process.
     pub(super) fn at(&self, step: Step, timetable: &Timetable) -> bool {
-        let multiple = |period: u64| period > 0 && step.get() > 0 && step.get().is_multiple_of(period);
+        let multiple =
+            |period: u64| period > 0 && step.get() > 0 && step.get().is_multiple_of(period);
         match self.every {
             Every::Steps(steps) => multiple(steps),
             Every::Epochs(epochs) => multiple(epochs.saturating_mul(timetable.steps_per_epoch())),

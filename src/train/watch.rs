@@ -131,7 +131,9 @@ pub(super) fn check(config: &Config, measured: &[String]) -> Result<(), Fault> {
         if measured.iter().any(|measured| measured == name) {
             continue;
         }
-        let fault = Fault::usage(format!("{key} is \"{metric}\", which this run does not measure"));
+        let fault = Fault::usage(format!(
+            "{key} is \"{metric}\", which this run does not measure"
+        ));
         return Err(if measured.is_empty() {
             fault.advise("give the data a validation part with `data.validation`")
         } else {
@@ -222,7 +224,12 @@ mod tests {
         assert!(fault.advice.contains("loss, perplexity"), "{fault:?}");
         config.train.early_stopping = None;
         assert!(check(&config, &names(&["loss"])).is_ok());
-        assert!(check(&config, &[]).unwrap_err().advice.contains("data.validation"));
+        assert!(
+            check(&config, &[])
+                .unwrap_err()
+                .advice
+                .contains("data.validation")
+        );
         config.checkpoint.keep.best = 0;
         assert!(check(&config, &[]).is_ok());
     }

@@ -115,9 +115,7 @@ impl Elementwise {
         let kinds = self.rule.kinds().iter();
         self.state = Some(State {
             time: saved.count(TIME),
-            vectors: kinds
-                .map(|kind| saved.flat(kind, slots, device))
-                .collect(),
+            vectors: kinds.map(|kind| saved.flat(kind, slots, device)).collect(),
         });
     }
 }

@@ -29,7 +29,10 @@ fn four_epochs_learn_most_digits() {
     bench.train("a", None, &mut recorder).unwrap();
     let (split, _, metrics) = recorder.evaluations().pop().unwrap();
     assert_eq!(split, "test");
-    assert!(metrics["accuracy"] > 0.9 && metrics["auroc"] > 0.98, "{metrics:?}");
+    assert!(
+        metrics["accuracy"] > 0.9 && metrics["auroc"] > 0.98,
+        "{metrics:?}"
+    );
     assert!(metrics["f1"] > 0.9 && metrics["loss"] < 0.4, "{metrics:?}");
 }
 
@@ -47,7 +50,12 @@ fn all_epochs() {
             Event::StepFinished(report) if report.step.get() % 20 == 0 => {
                 println!("{} {:.4} {:?}", report.step, report.loss, report.metrics);
             }
-            Event::Evaluated { step, split, metrics, .. } => println!("{step} {split} {metrics:?}"),
+            Event::Evaluated {
+                step,
+                split,
+                metrics,
+                ..
+            } => println!("{step} {split} {metrics:?}"),
             _ => {}
         }
     }
@@ -83,8 +91,12 @@ fn overhead() {
         for batch in &batches {
             for shard in &batch.shards {
                 let mode = Mode::Train { dropout_seed: 1 };
-                let forward =
-                    learner.network.forward(&learner.parameters, &learner.buffers, &shard.input, mode);
+                let forward = learner.network.forward(
+                    &learner.parameters,
+                    &learner.buffers,
+                    &shard.input,
+                    mode,
+                );
                 let rows = loss::rows(forward.output);
                 let losses = learner.objective.losses(&rows, &shard.target).unwrap();
                 let _ = losses.surrogate(rows).backward();
@@ -99,8 +111,17 @@ fn overhead() {
         for event in &recorder.events {
             if let Event::StepFinished(report) = event {
                 let p = report.phases;
-                let parts = [p.data, p.forward, p.backward, p.reduce, p.optimizer, report.seconds];
-                sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part * 1e3 / 300.0);
+                let parts = [
+                    p.data,
+                    p.forward,
+                    p.backward,
+                    p.reduce,
+                    p.optimizer,
+                    report.seconds,
+                ];
+                sums.iter_mut()
+                    .zip(parts)
+                    .for_each(|(sum, part)| *sum += part * 1e3 / 300.0);
             }
         }
         println!(

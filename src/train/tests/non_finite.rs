@@ -66,7 +66,11 @@ fn a_single_bad_sample_is_found_in_its_shard() {
     let bad = 23;
     let mut text = "a,b,y\n".to_string();
     for row in 0..40 {
-        let a = if row == bad { "3e38".to_string() } else { format!("0.{row}") };
+        let a = if row == bad {
+            "3e38".to_string()
+        } else {
+            format!("0.{row}")
+        };
         writeln!(text, "{a},1.{row},{}", row % 7).unwrap();
     }
     std::fs::write(&path, text).unwrap();
@@ -82,10 +86,15 @@ fn a_single_bad_sample_is_found_in_its_shard() {
     assert_eq!(fault.class, FaultClass::Training, "{fault:?}");
     assert_eq!(fault.step, Some(Step::new(1)));
     assert_eq!(fault.samples.len(), 1, "{fault:?}");
-    let name = bench.dataset().sample_name(crate::data::Part::Train, fault.samples[0]);
+    let name = bench
+        .dataset()
+        .sample_name(crate::data::Part::Train, fault.samples[0]);
     assert!(name.contains("rows.csv"), "{name}");
     // The header is not a row.
-    assert!(name.contains(&(bad + 1).to_string()) || name.contains(&bad.to_string()), "{name}");
+    assert!(
+        name.contains(&(bad + 1).to_string()) || name.contains(&bad.to_string()),
+        "{name}"
+    );
     assert!(fault.message.contains(&name), "{}", fault.message);
     assert!(fault.layer.is_some());
     assert!(fault.advice.contains("these samples"), "{}", fault.advice);
