@@ -3,16 +3,18 @@
 use std::io::Write;
 use std::path::Path;
 
+use serde::Serialize;
+
 use crate::config::Config;
-use crate::run::{Fault, RunDir};
+use crate::run::{Fault, RunDir, RunId, RunState, RunSummary};
 use crate::store;
 use crate::supervisor::{self, Finished};
-use crate::ui::Origin;
+use crate::ui::{JSON_FORMAT, Origin};
 
 use super::args::Resume;
 use super::display::Display;
 use super::outcome::{CommandResult, Outcome};
-use super::{load, select};
+use super::{json, load, select};
 
 /// Goes on with a run and supervises it to its end.
 pub(super) fn resume(
@@ -40,26 +42,49 @@ pub(super) fn resume(
     let finished = supervisor::resume(request, &mut readers)?;
     let attempts = store::summary(&dir).map_err(Fault::from)?.attempts;
     if attempts == before.attempts {
-        return nothing_to_do(&before.name, &finished, display, out);
+        return nothing_to_do(&before, &finished, display, out);
     }
     display.end(finished)
 }
 
 /// A run that is complete was left alone, and no display has said so.
 fn nothing_to_do(
-    name: &str,
+    run: &RunSummary,
     finished: &Finished,
     display: Display,
     out: &mut dyn Write,
 ) -> CommandResult {
-    if matches!(display, Display::Plain | Display::Progress) {
-        writeln!(out, "nothing to do: {name} is {}", finished.state)?;
-        writeln!(
+    let RunSummary { id, name, .. } = run;
+    match display {
+        Display::Json => {
+            let line = LeftAlone {
+                format: JSON_FORMAT,
+                id: *id,
+                name,
+                directory: finished.dir.root(),
+                state: finished.state,
+            };
+            json::line(&line, out)?;
+        }
+        Display::Plain | Display::Progress => writeln!(
             out,
-            "  to train on: `trainer resume {name} --allow-config-change --set train.epochs=...`"
-        )?;
+            "nothing to do: {name} is {}\n  to train on: `trainer resume {name} \
+             --allow-config-change --set train.epochs=...`",
+            finished.state
+        )?,
+        Display::Quiet => {}
     }
     Ok(Outcome::Done)
+}
+
+/// The only line about a run that was complete.
+#[derive(Serialize)]
+struct LeftAlone<'a> {
+    format: u32,
+    id: RunId,
+    name: &'a str,
+    directory: &'a Path,
+    state: RunState,
 }
 
 /// The run that is meant, and the checkpoint in it if one was named by its directory.

@@ -1,6 +1,7 @@
 //! What a person sees: the progress display on a real terminal, plain lines elsewhere.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use rexpect::session::{PtySession, spawn_command};
 
@@ -104,4 +105,34 @@ fn programs_get_one_event_per_line() {
     );
     let last = &lines.last().unwrap()["event"]["state_changed"];
     assert_eq!(last["to"], "completed");
+}
+
+#[test]
+fn a_run_does_not_need_its_reader() {
+    let trainer = digits();
+    let config = trainer.config_path().to_str().unwrap();
+    let mut child = trainer
+        .prepare(&["run", config, "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    drop(stdout);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(trainer.show("latest")["state"], "completed");
+}
+
+#[test]
+fn removing_asks_at_a_terminal() {
+    let trainer = digits().set("train.epochs=1");
+    trainer.run_with(&["--quiet"]).succeeds();
+    for (answer, left) in [("n", 1), ("y", 0)] {
+        let mut session = on_terminal(&trainer, &["rm", "latest"]);
+        session.exp_string("[y/N]").unwrap();
+        session.send_line(answer).unwrap();
+        session.exp_eof().unwrap();
+        assert_eq!(trainer.run_dirs().len(), left, "{answer}");
+    }
 }

@@ -69,7 +69,7 @@ fn a_run_that_diverges_stops_with_a_reason() {
         .set("train.clip_norm=0.0");
     let answer = trainer
         .run()
-        .fails_with(4, &["not finite", "step", "samples", "layer"]);
+        .fails_with(4, &["NaN", "step", "samples", "layer", "learning_rate"]);
     assert!(answer.stdout.contains("failed"), "{answer:?}");
     assert_eq!(trainer.show("latest")["state"], "failed");
     trainer
@@ -99,4 +99,14 @@ fn shapes_that_do_not_fit_name_the_layer() {
     trainer
         .command(&["model", config, "--set", "model.layers.0.kernel=11"])
         .fails_with(2, &["layers.0"]);
+}
+
+#[test]
+fn the_hidden_command_is_for_supervisors() {
+    let answer = Trainer::new().command(&["__worker"]);
+    assert_ne!(answer.code, Some(0));
+    assert!(
+        answer.stderr.starts_with("error: ") && answer.stderr.lines().count() < 5,
+        "{answer:?}"
+    );
 }

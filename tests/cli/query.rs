@@ -321,10 +321,14 @@ fn a_thousand_runs_are_listed_at_once() {
             );
         }
     }
-    let begun = Instant::now();
-    let listed = trainer.command(&["ls", "--json"]).succeeds();
-    let took = begun.elapsed();
-    assert_eq!(listed.json().as_array().unwrap().len(), 1001);
-    // Room for tests beside this one: alone it takes a tenth of this.
-    assert!(took.as_secs_f64() < 0.5, "{took:?}");
+    // The best of a few: other tests run beside this one.
+    let times = (0..5).map(|_| {
+        let begun = Instant::now();
+        let listed = trainer.command(&["ls", "--json"]).succeeds();
+        let took = begun.elapsed();
+        assert_eq!(listed.json().as_array().unwrap().len(), 1001);
+        took
+    });
+    let best = times.min().unwrap();
+    assert!(best.as_secs_f64() < 0.5, "{best:?}");
 }
