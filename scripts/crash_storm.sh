@@ -17,7 +17,7 @@ work=${WORK:-$(mktemp -d)}; mkdir -p "$work"
 RANDOM=$seed
 # Nothing is removed by the keep-policy, so that a missing checkpoint is a lost one; restarts are
 # not limited, because that limit is meant for workers that die by themselves.
-settings=(--set log.every=1 --set 'checkpoint.every="20 steps"' --set checkpoint.keep.latest=100000
+settings=(--set 'log.every="1 step"' --set 'checkpoint.every="20 steps"' --set checkpoint.keep.latest=100000
           --set recovery.max_restarts=100000 "$@")
 problems=()
 problem() { problems+=("$1"); echo "PROBLEM: $1" >&2; }
@@ -104,7 +104,7 @@ committed=$({ grep -a '"checkpoint_committed":{' "$journal" || true; } | sed -n 
 lost=0; for c in $committed; do [ -e "$storm/$run/checkpoints/$c/MANIFEST.json" ] || { lost=$((lost + 1)); problem "checkpoint $c is gone"; }; done
 "$trainer" checkpoints verify "$run" --runs-dir "$storm" > "$work/verify.log" 2>&1 || { problem "a checkpoint does not verify"; cat "$work/verify.log" >&2; }
 temporary=$(find "$storm/$run/checkpoints" -mindepth 1 -maxdepth 1 ! -name 'step-*' | wc -l)
-left=$(grep -als "$storm" /proc/[0-9]*/cmdline 2>/dev/null | grep -cv "^/proc/$$/" || true)
+left=$(pgrep -cf -- "$storm" || true)
 [ "$left" -eq 0 ] || problem "$left processes are left"
 attempts=$("$trainer" show "$run" --runs-dir "$storm" --json | sed -n 's/.*"attempts": *\([0-9]*\).*/\1/p' | head -n 1)
 

@@ -3,7 +3,7 @@
 #
 #   scripts/measure_overhead.sh [REPEATS=5] [CONFIG=configs/digits.toml] [--set key=value ...]
 #
-# Two kinds of run take turns: every step recorded (log.every = 1), and none recorded. The
+# Two kinds of run take turns: every step recorded (log.every = 1 step), and none recorded. The
 # difference of their median time per step is what recording costs; the processor time of the
 # supervisor per step is what else is taken from the same cores. Time per step is the journal's, from
 # the first to the last step.
@@ -14,7 +14,7 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 ticks=$(getconf CLK_TCK)
 once() { # RECORD_EVERY: prints microseconds per step, and the supervisor's CPU microseconds per step
   local dir=$work/$RANDOM$RANDOM journal pid cpu=0 now
-  "$trainer" run "$config" --runs-dir "$dir" --quiet --set "log.every=$1" --set 'checkpoint.every="never"' --set 'eval.every="never"' "${@:2}" > "$work/log" 2>&1 &
+  "$trainer" run "$config" --runs-dir "$dir" --quiet --set "log.every=\"$1 steps\"" --set 'checkpoint.every="never"' --set 'eval.every="never"' "${@:2}" > "$work/log" 2>&1 &
   pid=$!
   while now=$(awk '{print $14 + $15}' "/proc/$pid/stat" 2>/dev/null) && [ -n "$now" ]; do cpu=$now; sleep 0.05; done
   wait "$pid" || { cat "$work/log" >&2; exit 1; }

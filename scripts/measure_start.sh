@@ -13,7 +13,7 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 values=()
 for i in $(seq 0 "$repeats"); do
   begin=$(($(date +%s%N) / 1000000))
-  "$trainer" run "$config" --runs-dir "$work/$i" --quiet --set log.every=1 --set 'train.steps=3' > "$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+  "$trainer" run "$config" --runs-dir "$work/$i" --quiet --set 'log.every="1 step"' --set 'train.steps=3' > "$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
   end=$(grep -m 1 '"step_finished"' "$work/$i"/*/events.jsonl | sed 's/.*"time_ms":\([0-9]*\).*/\1/')
   [ "$i" -eq 0 ] || values+=($((end - begin)))
 done

@@ -197,7 +197,7 @@ TAIL = """
 [checkpoint]
 every = "never"
 [log]
-every = 1
+every = "1 step"
 """
 
 
