@@ -95,14 +95,15 @@ pub(super) fn supervise(
         written,
         indexed_bytes,
     } = held;
-    let finished = thread::scope(|scope| {
+    thread::scope(|scope| {
         let feed = Feed::start(&dir, indexed_bytes);
         let displays = Displays::start(scope, readers);
         let recorder = Recorder::new(&dir, journal, fold, feed, displays, written);
-        Session::new(plan, launcher, recorder).run()
-    });
-    drop(lock);
-    finished
+        let finished = Session::new(plan, launcher, recorder).run();
+        // Displays may still show; the run itself is done, and others may work on it.
+        drop(lock);
+        finished
+    })
 }
 
 /// Facts that only the config knows.

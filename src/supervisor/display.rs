@@ -3,7 +3,7 @@
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use crate::run::{Entry, Reader};
@@ -14,32 +14,27 @@ const QUEUE_MAX: usize = 1 << 16;
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The feeding side of the displays.
-pub(super) struct Displays<'scope> {
+/// The feeding side of the displays. When it is dropped they show what they have and end; the scope
+/// waits for that.
+pub(super) struct Displays {
     queue: Option<SyncSender<Arc<Entry>>>,
-    thread: Option<ScopedJoinHandle<'scope, ()>>,
 }
 
-impl<'scope> Displays<'scope> {
+impl Displays {
     /// Starts the thread; without readers there is none.
-    pub(super) fn start<'env>(
+    pub(super) fn start<'scope, 'env: 'scope>(
         scope: &'scope Scope<'scope, 'env>,
         readers: &'env mut [Box<dyn Reader + Send>],
     ) -> Self {
         if readers.is_empty() {
-            return Self {
-                queue: None,
-                thread: None,
-            };
+            return Self { queue: None };
         }
         let (queue, entries) = sync_channel(QUEUE_MAX);
         let thread = std::thread::Builder::new()
             .name("displays".to_string())
-            .spawn_scoped(scope, move || show(readers, &entries))
-            .ok();
+            .spawn_scoped(scope, move || show(readers, &entries));
         Self {
-            queue: thread.is_some().then_some(queue),
-            thread,
+            queue: thread.is_ok().then_some(queue),
         }
     }
 
@@ -47,14 +42,6 @@ impl<'scope> Displays<'scope> {
     pub(super) fn take(&self, entry: &Arc<Entry>) {
         if let Some(queue) = &self.queue {
             let _ = queue.try_send(Arc::clone(entry));
-        }
-    }
-
-    /// Waits until everything is shown.
-    pub(super) fn finish(mut self) {
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
         }
     }
 }
@@ -128,7 +115,6 @@ mod tests {
             }
             assert_eq!(*shown.lock().unwrap(), 0);
             drop(release);
-            displays.finish();
         });
         let shown = *shown.lock().unwrap();
         assert!((QUEUE_MAX..QUEUE_MAX + 1000).contains(&shown), "{shown}");
@@ -155,7 +141,6 @@ mod tests {
         std::thread::scope(|scope| {
             let displays = Displays::start(scope, &mut readers);
             (0..4).for_each(|seq| displays.take(&entry(seq)));
-            displays.finish();
         });
         assert_eq!(*fragile.lock().unwrap(), 1);
         assert_eq!(*sound.lock().unwrap(), 4);

@@ -9,12 +9,12 @@ use crate::run::{Attempt, Entry, Event, Fault, RunDir, RunSummary};
 use crate::store::{Feed, Fold, Folded, Journal, write_summary};
 
 /// The journal of a live run and all that follows from it.
-pub(super) struct Recorder<'scope> {
+pub(super) struct Recorder {
     dir: RunDir,
     journal: Journal,
     fold: Fold,
     feed: Feed,
-    displays: Displays<'scope>,
+    displays: Displays,
     viewers: Viewers,
     /// Appended, not yet written: nobody has seen these.
     pending: Vec<Arc<Entry>>,
@@ -25,7 +25,7 @@ pub(super) struct Recorder<'scope> {
     stale: bool,
 }
 
-impl<'scope> Recorder<'scope> {
+impl Recorder {
     /// A recorder that goes on with a journal and what is known from it. `written` are entries that
     /// the journal has and nobody has seen.
     pub(super) fn new(
@@ -33,7 +33,7 @@ impl<'scope> Recorder<'scope> {
         journal: Journal,
         fold: Fold,
         feed: Feed,
-        displays: Displays<'scope>,
+        displays: Displays,
         written: Vec<Entry>,
     ) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl<'scope> Recorder<'scope> {
         self.fold.summary()
     }
 
-    /// The last word: everything to the disk, summary and index closed, displays done.
+    /// The last word: everything to the disk, summary and index closed.
     ///
     /// # Errors
     ///
@@ -123,7 +123,6 @@ impl<'scope> Recorder<'scope> {
         self.stale = true;
         self.settle();
         self.feed.finish(self.journal.bytes());
-        self.displays.finish();
         synced.map_err(Fault::from)
     }
 

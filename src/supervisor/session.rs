@@ -33,6 +33,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// Longest time that the beginning of an attempt waits for the facts about the machine.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Longest time that the end of an attempt waits for them.
+const PROBE_GRACE: Duration = Duration::from_secs(2);
+
 /// Everything that can happen to a supervisor.
 pub(super) enum Input {
     /// A worker says something.
@@ -83,12 +86,14 @@ pub(super) struct Plan {
 }
 
 /// A supervisor at work.
-pub(super) struct Session<'a, 'scope> {
+pub(super) struct Session<'a> {
     plan: Plan,
     launcher: &'a mut dyn Launch,
-    recorder: Recorder<'scope>,
+    recorder: Recorder,
     inputs: Receiver<Input>,
     sender: SyncSender<Input>,
+    /// Inputs that came while something else was waited for.
+    deferred: VecDeque<Input>,
     worker: Option<Link>,
     begun: Instant,
     ticked: Instant,
@@ -102,13 +107,9 @@ pub(super) struct Session<'a, 'scope> {
     finish: Option<Finish>,
 }
 
-impl<'a, 'scope> Session<'a, 'scope> {
+impl<'a> Session<'a> {
     /// A session that has not begun.
-    pub(super) fn new(
-        plan: Plan,
-        launcher: &'a mut dyn Launch,
-        recorder: Recorder<'scope>,
-    ) -> Self {
+    pub(super) fn new(plan: Plan, launcher: &'a mut dyn Launch, recorder: Recorder) -> Self {
         let (sender, inputs) = sync_channel(INPUTS_MAX);
         let now = Instant::now();
         Self {
@@ -117,6 +118,7 @@ impl<'a, 'scope> Session<'a, 'scope> {
             recorder,
             inputs,
             sender,
+            deferred: VecDeque::new(),
             worker: None,
             begun: now,
             ticked: now,
@@ -160,8 +162,10 @@ impl<'a, 'scope> Session<'a, 'scope> {
     fn turn(&mut self) {
         self.recorder.flush();
         self.recorder.settle();
-        let mut batch = VecDeque::new();
-        if let Ok(input) = self.inputs.recv_timeout(self.patience()) {
+        let mut batch = std::mem::take(&mut self.deferred);
+        if batch.is_empty()
+            && let Ok(input) = self.inputs.recv_timeout(self.patience())
+        {
             batch.push_back(input);
         }
         while batch.len() < BATCH_MAX
@@ -199,6 +203,7 @@ impl<'a, 'scope> Session<'a, 'scope> {
             }
             Input::Gone(attempt, ending) if attempt == current => {
                 self.worker = None;
+                self.await_probe();
                 self.decide(Cause::Gone(ending));
             }
             // The last words of a worker that was replaced.
@@ -206,11 +211,7 @@ impl<'a, 'scope> Session<'a, 'scope> {
             Input::Signal(name) => self.decide(Cause::Signal(name.to_string())),
             Input::Control(request, reply) => self.answer(request, reply),
             Input::Follow(viewer) => self.recorder.follow(viewer),
-            Input::Probed(environment, complete) => {
-                self.environment = *environment;
-                self.probed |= complete;
-                self.announce();
-            }
+            Input::Probed(environment, complete) => self.learn(*environment, complete),
         }
     }
 
@@ -308,6 +309,29 @@ impl<'a, 'scope> Session<'a, 'scope> {
                 environment: Box::new(self.environment.clone()),
             };
             self.recorder.record(attempt, event);
+        }
+    }
+
+    /// Takes what is known about the machine so far.
+    fn learn(&mut self, environment: Environment, complete: bool) {
+        self.environment = environment;
+        self.probed |= complete;
+        self.announce();
+    }
+
+    /// An attempt that ended within moments is announced before its end is recorded.
+    fn await_probe(&mut self) {
+        let until = Instant::now() + PROBE_GRACE;
+        while self.unannounced.is_some() {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.inputs.recv_timeout(left) {
+                Ok(Input::Probed(environment, complete)) => self.learn(*environment, complete),
+                Ok(other) => self.deferred.push_back(other),
+                Err(_) => {
+                    self.probed = true;
+                    self.announce();
+                }
+            }
         }
     }
 
