@@ -21,9 +21,9 @@ once() { # RECORD_EVERY: prints microseconds per step, and the supervisor's CPU 
   journal=$(echo "$dir"/*/events.jsonl)
   awk -v cpu="$cpu" -v ticks="$ticks" '
     function number(key) { return match($0, "\"" key "\":[0-9.e+-]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : 0 }
-    /"training_began"/ { begin = number("time_ms"); total = number("steps_total") }
-    /"step_finished"/ { last = number("time_ms") }
-    /"checkpoint_committed"/ { if (!last) last = number("time_ms") }
+    /"training_began":[{]/ { begin = number("time_ms"); total = number("steps_total") }
+    /"step_finished":[{]/ { last = number("time_ms") }
+    /"checkpoint_committed":[{]/ { if (!last) last = number("time_ms") }
     END { printf "%.1f %.1f\n", (last - begin) * 1000 / total, cpu * 1e6 / ticks / total }' "$journal"
 }
 for _ in $(seq "$repeats"); do
