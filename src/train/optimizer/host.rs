@@ -33,109 +33,100 @@ pub(super) fn step(
         let empty = Tensor::empty([0], &device);
         state.push(ops::download(std::mem::replace(vector, empty))?);
     }
-    let scale = narrow(update.scale);
-    match (rule, &mut state[..]) {
-        (Rule::Sgd { momentum, nesterov }, [velocity]) => {
-            let (rate, momentum) = (narrow(update.rate), narrow(momentum));
-            pass(
-                update,
-                &mut weights,
-                &gradient,
-                [velocity],
-                |g, [v]| {
-                    *v = momentum * *v + g;
-                    rate * if nesterov { momentum * *v + g } else { *v }
-                },
-                scale,
-            );
-        }
-        (Rule::Sgd { .. }, _) => {
-            let rate = narrow(update.rate);
-            pass(update, &mut weights, &gradient, [], |g, []| rate * g, scale);
-        }
-        (Rule::Adam { betas, epsilon }, [first, second]) => {
-            let [beta_1, beta_2] = betas.map(narrow);
-            let [rest_1, rest_2] = betas.map(|beta| narrow(1.0 - beta));
-            let rate = narrow(update.rate / correction(betas[0], time));
-            let inverse = narrow(1.0 / correction(betas[1], time).sqrt());
-            let epsilon = narrow(epsilon);
-            pass(
-                update,
-                &mut weights,
-                &gradient,
-                [first, second],
-                |g, [m, v]| {
-                    *m = beta_1 * *m + rest_1 * g;
-                    *v = beta_2 * *v + rest_2 * (g * g);
-                    rate * *m / (v.sqrt() * inverse + epsilon)
-                },
-                scale,
-            );
-        }
-        (Rule::Lion { betas }, [momentum]) => {
-            let [beta_1, beta_2] = betas.map(narrow);
-            let [rest_1, rest_2] = betas.map(|beta| narrow(1.0 - beta));
-            let rate = narrow(update.rate);
-            pass(
-                update,
-                &mut weights,
-                &gradient,
-                [momentum],
-                |g, [m]| {
-                    let direction = beta_1 * *m + rest_1 * g;
-                    *m = beta_2 * *m + rest_2 * g;
-                    rate * sign(direction)
-                },
-                scale,
-            );
-        }
-        // The state always has the vectors of its rule.
-        (Rule::Adam { .. } | Rule::Lion { .. }, _) => {}
-    }
+    let pass = Pass {
+        update,
+        weights: &mut weights,
+        gradient: &gradient,
+    };
+    pass.apply(rule, time, &mut state);
     for (vector, values) in vectors.iter_mut().zip(state) {
         *vector = ops::upload(values, &device);
     }
     Ok(ops::upload(weights, &device))
 }
 
-/// Goes once over all elements. `rule` takes the gradient of an element and its state, changes the
-/// state and gives what is subtracted from the weight.
-fn pass<const N: usize>(
-    update: &Update,
-    weights: &mut [f32],
-    gradient: &[f32],
-    state: [&mut Vec<f32>; N],
-    rule: impl Fn(f32, [&mut f32; N]) -> f32 + Sync,
-    scale: f32,
-) {
-    let chunks = weights.len().div_ceil(CHUNK);
-    let mut states: Vec<Vec<&mut [f32]>> = (0..chunks).map(|_| Vec::with_capacity(N)).collect();
-    for vector in state {
-        for (states, part) in states.iter_mut().zip(vector.chunks_mut(CHUNK)) {
-            states.push(part);
+/// Weights that follow a gradient.
+struct Pass<'a> {
+    update: &'a Update,
+    weights: &'a mut [f32],
+    gradient: &'a [f32],
+}
+
+impl Pass<'_> {
+    /// Takes step number `time` of a rule with its state.
+    fn apply(self, rule: Rule, time: u64, state: &mut [Vec<f32>]) {
+        let rate = narrow(self.update.rate);
+        match (rule, state) {
+            (Rule::Sgd { momentum, nesterov }, [velocity]) => {
+                let momentum = narrow(momentum);
+                self.over([velocity], |g, [v]| {
+                    *v = momentum * *v + g;
+                    rate * if nesterov { momentum * *v + g } else { *v }
+                });
+            }
+            (Rule::Sgd { .. }, _) => self.over([], |g, []| rate * g),
+            (Rule::Adam { betas, epsilon }, [first, second]) => {
+                let [beta_1, beta_2] = betas.map(narrow);
+                let [rest_1, rest_2] = betas.map(|beta| narrow(1.0 - beta));
+                let rate = narrow(self.update.rate / correction(betas[0], time));
+                let inverse = narrow(1.0 / correction(betas[1], time).sqrt());
+                let epsilon = narrow(epsilon);
+                self.over([first, second], |g, [m, v]| {
+                    *m = beta_1 * *m + rest_1 * g;
+                    *v = beta_2 * *v + rest_2 * (g * g);
+                    rate * *m / (v.sqrt() * inverse + epsilon)
+                });
+            }
+            (Rule::Lion { betas }, [momentum]) => {
+                let [beta_1, beta_2] = betas.map(narrow);
+                let [rest_1, rest_2] = betas.map(|beta| narrow(1.0 - beta));
+                self.over([momentum], |g, [m]| {
+                    let direction = beta_1 * *m + rest_1 * g;
+                    *m = beta_2 * *m + rest_2 * g;
+                    rate * sign(direction)
+                });
+            }
+            // The state always has the vectors of its rule.
+            (Rule::Adam { .. } | Rule::Lion { .. }, _) => {}
         }
     }
-    let weights = weights.par_chunks_mut(CHUNK);
-    let work = weights.zip(gradient.par_chunks(CHUNK)).zip(states);
-    work.enumerate()
-        .for_each(|(index, ((weights, gradient), states))| {
-            let Ok(states) = <[&mut [f32]; N]>::try_from(states) else {
-                return;
-            };
-            let decaying = update
-                .decay_count
-                .saturating_sub(index * CHUNK)
-                .min(weights.len());
-            let (l2, keep) = match update.decay {
-                Decay::Gradient(decay) => (narrow(decay), 1.0),
-                Decay::Weights(decay) => (0.0, narrow(1.0 - update.rate * decay)),
-            };
-            let (w, weights) = weights.split_at_mut(decaying);
-            let (g, gradient) = gradient.split_at(decaying);
-            let [s, states] = halves(states, decaying);
-            run(w, g, s, &rule, (scale, l2, keep));
-            run(weights, gradient, states, &rule, (scale, 0.0, 1.0));
-        });
+
+    /// Goes once over all elements. `rule` takes the gradient of an element and its state, changes
+    /// the state and gives what is subtracted from the weight.
+    fn over<const N: usize>(
+        self,
+        state: [&mut Vec<f32>; N],
+        rule: impl Fn(f32, [&mut f32; N]) -> f32 + Sync,
+    ) {
+        let chunks = self.weights.len().div_ceil(CHUNK);
+        let mut states: Vec<Vec<&mut [f32]>> = (0..chunks).map(|_| Vec::with_capacity(N)).collect();
+        for vector in state {
+            for (states, part) in states.iter_mut().zip(vector.chunks_mut(CHUNK)) {
+                states.push(part);
+            }
+        }
+        let update = self.update;
+        let scale = narrow(update.scale);
+        let (l2, keep) = match update.decay {
+            Decay::Gradient(decay) => (narrow(decay), 1.0),
+            Decay::Weights(decay) => (0.0, narrow(1.0 - update.rate * decay)),
+        };
+        let weights = self.weights.par_chunks_mut(CHUNK);
+        let work = weights.zip(self.gradient.par_chunks(CHUNK)).zip(states);
+        work.enumerate()
+            .for_each(|(index, ((weights, gradient), states))| {
+                let Ok(states) = <[&mut [f32]; N]>::try_from(states) else {
+                    return;
+                };
+                let before = update.decay_count.saturating_sub(index * CHUNK);
+                let decaying = before.min(weights.len());
+                let (w, weights) = weights.split_at_mut(decaying);
+                let (g, gradient) = gradient.split_at(decaying);
+                let [s, states] = halves(states, decaying);
+                run(w, g, s, &rule, (scale, l2, keep));
+                run(weights, gradient, states, &rule, (scale, 0.0, 1.0));
+            });
+    }
 }
 
 /// The first `count` elements of each vector, and the others.
