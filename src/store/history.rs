@@ -64,8 +64,12 @@ impl Restarts {
     }
 }
 
+/// Bytes of a line within which the name of its event stands: numbers come before it.
+const NAME_BYTES_MAX: usize = 256;
+
 fn contains(line: &[u8], pattern: &[u8]) -> bool {
-    line.windows(pattern.len()).any(|window| window == pattern)
+    let start = line.get(..NAME_BYTES_MAX).unwrap_or(line);
+    start.windows(pattern.len()).any(|window| window == pattern)
 }
 
 /// One value of one metric.
