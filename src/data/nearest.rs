@@ -1,5 +1,7 @@
 //! Names in messages: the right one for a misspelt one, and lists of them.
 
+use std::fmt::Write as _;
+
 /// The candidate that is most like `name`, if one is like it at all.
 pub(super) fn nearest<'a>(
     name: &str,
@@ -29,7 +31,8 @@ pub(super) fn listed(names: &[String]) -> String {
         .collect::<Vec<_>>()
         .join(", ");
     if names.len() > SHOWN {
-        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+        // Writing to a string cannot fail.
+        let _ = write!(text, " and {} more", names.len() - SHOWN);
     }
     text
 }

@@ -211,7 +211,7 @@ impl Prepared {
     ///
     /// When the disk does not take it.
     pub(super) fn write(&self, path: &Path) -> Result<(), Fault> {
-        let text = serde_json::to_vec(self).map_err(unserializable)?;
+        let text = serde_json::to_vec(self).map_err(|error| unserializable(&error))?;
         write_whole(path, &text)
     }
 }
@@ -236,7 +236,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
 
 /// What of `[data]` (and the seed, where it splits) decides which samples there are.
 fn settings(config: &Data, seed: u64) -> Result<Value, Fault> {
-    let mut settings = serde_json::to_value(config).map_err(unserializable)?;
+    let mut settings = serde_json::to_value(config).map_err(|error| unserializable(&error))?;
     let (validation, test) = match config {
         Data::Table(table) => (&table.validation, &table.test),
         Data::Images(images) => (&images.validation, &images.test),
@@ -295,12 +295,12 @@ fn fingerprint(
         .iter()
         .map(|file| (file.role.as_str(), file.sha256.as_str()))
         .collect();
-    let text =
-        serde_json::to_vec(&(VERSION, settings, contents, preparation)).map_err(unserializable)?;
+    let text = serde_json::to_vec(&(VERSION, settings, contents, preparation))
+        .map_err(|error| unserializable(&error))?;
     Ok(sha256_hex(&text))
 }
 
-fn unserializable(error: serde_json::Error) -> Fault {
+fn unserializable(error: &serde_json::Error) -> Fault {
     Fault::internal(format!("cannot serialise the prepared data: {error}"))
 }
 

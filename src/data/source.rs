@@ -239,7 +239,7 @@ mod tests {
     fn bombs_and_large_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bomb.gz");
-        std::fs::write(&path, packed(&vec![0; (SMALL_BYTES + (1 << 20)) as usize])).unwrap();
+        std::fs::write(&path, packed(&vec![0; 65 << 20])).unwrap();
         let fault = Source::read(&path, 1 << 40).unwrap_err();
         assert_eq!(fault.class, FaultClass::Damaged);
         assert!(fault.message.contains("which no real data do"), "{fault}");

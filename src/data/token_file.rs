@@ -132,7 +132,11 @@ impl TokenFile {
         facts: TokenFacts,
         tokens: &[u32],
     ) -> io::Result<()> {
-        let width: usize = if facts.vocabulary <= 1 << 16 { 2 } else { 4 };
+        let (width, bytes_each) = if facts.vocabulary <= 1 << 16 {
+            (2usize, 2u32)
+        } else {
+            (4, 4)
+        };
         let mut payload = Vec::with_capacity(tokens.len() * width);
         for token in tokens {
             // A vocabulary of at most 2^16 has tokens of 16 bits: the low bytes are all of it.
@@ -141,7 +145,7 @@ impl TokenFile {
         let mut header = Vec::with_capacity(HEADER);
         header.extend_from_slice(MAGIC);
         header.extend_from_slice(&VERSION.to_le_bytes());
-        header.extend_from_slice(&(width as u32).to_le_bytes());
+        header.extend_from_slice(&bytes_each.to_le_bytes());
         for number in [
             tokens.len() as u64,
             facts.vocabulary,
@@ -252,15 +256,13 @@ mod tests {
     fn tokens_come_back_in_both_widths() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.tokens");
-        for (vocabulary, end) in [(257, Some(256)), (200_000, None)] {
+        for (vocabulary, first, end) in [(257, 0, Some(256)), (200_000, 199_743, None)] {
             let facts = TokenFacts {
                 vocabulary,
                 end_of_document: end,
                 ..FACTS
             };
-            let tokens: Vec<u32> = (0..3000)
-                .map(|n| n * 7919 % 257 + (vocabulary as u32 - 257))
-                .collect();
+            let tokens: Vec<u32> = (0..3000).map(|n| n * 7919 % 257 + first).collect();
             TokenFile::write(&path, &[7; 32], facts, &tokens).unwrap();
             let file = TokenFile::open(&path, &[7; 32]).unwrap();
             assert_eq!(file.facts(), facts);

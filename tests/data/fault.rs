@@ -69,8 +69,8 @@ const TABLES: &[Case] = &[
     ("held-out column missing", |s| { s.write("t.csv", "ab,class\n1,x\n2,y\n"); s.write("u.csv", "ax,class\n1,x\n"); },
         WITH_TEST, Usage, &["u.csv has no column `ab`"]),
     ("thousands of classes", |s| {
-        let rows: String = (0..3000).map(|n| format!("{n},name{n}\n")).collect();
-        s.write("t.csv", format!("a,class\n{rows}"));
+        let rows: Vec<String> = (0..3000).map(|n| format!("{n},name{n}")).collect();
+        s.write("t.csv", format!("a,class\n{}\n", rows.join("\n")));
     }, TABLE, Usage, &["3000 different values", "1000 classes", "regression"]),
     ("text as a value", |s| s.write("t.csv", "a,class\n1,x\n2,y\n"),
         "kind = \"table\"\ntrain = \"@/t.csv\"\nlabel = \"class\"\ntask = \"regression\"", Damaged,
@@ -189,9 +189,8 @@ fn check(cases: &[Case]) {
     for (name, setup, data, class, texts) in cases {
         let scratch = Scratch::new();
         setup(&scratch);
-        let fault = match scratch.open_prepared(data, 3) {
-            Ok(_) => panic!("{name}: was accepted"),
-            Err(fault) => fault,
+        let Err(fault) = scratch.open_prepared(data, 3) else {
+            panic!("{name}: was accepted")
         };
         let shown = fault.render();
         assert_eq!(fault.class, *class, "{name}: {shown}");

@@ -222,10 +222,10 @@ fn traps_of_tables_are_handled() {
 #[test]
 fn same_rows_and_odd_columns_are_warned_of() {
     let scratch = Scratch::new();
-    let rows: String = (0..40)
-        .map(|n| format!("{n},1,c{},{}\n", n % 2, n % 2))
+    let rows: Vec<String> = (0..40)
+        .map(|n| format!("{n},1,c{},{}", n % 2, n % 2))
         .collect();
-    scratch.write("t.csv", format!("a,same,b,class\n{rows}"));
+    scratch.write("t.csv", format!("a,same,b,class\n{}\n", rows.join("\n")));
     scratch.write("u.csv", "a,same,b,class\n3,1,c1,1\n99,1,c1,1\n4,1,c0,0\n");
     let data = "kind = \"table\"\ntrain = \"@/t.csv\"\nvalidation = \"@/u.csv\"\nlabel = \"class\"";
     let warnings = scratch.open(data).unwrap().summary().warnings.join("\n");

@@ -5,6 +5,9 @@ use trainer::run::{FaultClass, SampleId};
 
 use crate::support::{Scratch, png, table};
 
+/// What is done to the files, and the one that must be named.
+type Change = (fn(&Scratch), &'static str);
+
 const DATA: &str = "kind = \"table\"\ntrain = \"@/t.csv\"\ntest = \"@/u.csv\"\nvalidation = 0.2\nlabel = \"class\"";
 
 fn scratch() -> Scratch {
@@ -62,7 +65,7 @@ fn a_changed_file_is_named() {
 #[test]
 fn pictures_that_change_appear_or_vanish_are_named() {
     let data = "kind = \"images\"\nformat = \"folder\"\ntrain = \"@/f\"";
-    let changes: [(fn(&Scratch), &str); 3] = [
+    let changes: [Change; 3] = [
         (|s| s.write("f/cat/2.png", png(4, 77)), "2.png"),
         (|s| s.write("f/cat/9.png", png(4, 9)), "9.png"),
         (

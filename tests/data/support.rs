@@ -91,13 +91,13 @@ pub(crate) fn idx(sizes: &[u32], bytes: &[u8]) -> Vec<u8> {
 
 /// A small CSV table with two classes, a numeric and a categorical column.
 pub(crate) fn table(rows: usize) -> String {
-    let mut text = String::from("age,colour,class\n");
+    let mut lines = vec!["age,colour,class".to_string()];
     for row in 0..rows {
         let colour = ["red", "green", "blue"][row % 3];
         let class = if row % 4 == 0 { "yes" } else { "no" };
-        text.push_str(&format!("{},{colour},{class}\n", row * 7 % 31));
+        lines.push(format!("{},{colour},{class}", row * 7 % 31));
     }
-    text
+    lines.join("\n") + "\n"
 }
 
 /// A PNG picture in one colour with one odd pixel.

@@ -83,7 +83,11 @@ fn files(path: &Path, part: Part) -> Result<Vec<PathBuf>, Fault> {
     for entry in entries {
         let entry = entry.map_err(|error| Fault::io("read", path, &error))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".bin") {
+        if entry
+            .path()
+            .extension()
+            .is_some_and(|ending| ending == "bin")
+        {
             found.push((name.starts_with("test"), entry.path()));
         }
     }
@@ -110,7 +114,7 @@ fn add(pictures: &mut Pictures, path: &Path, bytes: &[u8], layout: Layout) -> Re
         Layout::Cifar100 => 2,
     };
     let record = head + GEOMETRY.len();
-    if bytes.is_empty() || bytes.len() % record != 0 {
+    if bytes.is_empty() || !bytes.len().is_multiple_of(record) {
         return Err(damaged(
             path,
             format_args!(

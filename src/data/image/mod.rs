@@ -16,6 +16,7 @@ mod store;
 
 use std::path::Path;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use self::cifar::{CIFAR10_CLASSES, CIFAR100_CLASSES, Layout};
@@ -120,7 +121,9 @@ pub(super) fn open(config: &ImageData, seed: u64, earlier: &Earlier) -> Result<O
 }
 
 /// Class names, sources (training first) and the files they came from.
-fn read_all(config: &ImageData) -> Result<(Vec<String>, Vec<Raw>, Vec<FileRecord>), Fault> {
+type ReadAll = (Vec<String>, Vec<Raw>, Vec<FileRecord>);
+
+fn read_all(config: &ImageData) -> Result<ReadAll, Fault> {
     let mut wanted = vec![(Part::Train, "train", &config.train, &config.train_labels)];
     for (part, role, split, labels) in [
         (
@@ -139,7 +142,6 @@ fn read_all(config: &ImageData) -> Result<(Vec<String>, Vec<Raw>, Vec<FileRecord
         ImageFormat::Folder => folder::classes(&config.train)?,
         _ => Vec::new(),
     };
-    use rayon::prelude::*;
     let read: Vec<(Raw, Vec<FileRecord>)> = wanted
         .par_iter()
         .map(|&(part, role, path, labels)| {

@@ -2,7 +2,8 @@
 
 use csv::{ByteRecord, ReaderBuilder};
 
-use super::raw::{COLUMNS_MAX, RawColumn, RawTable};
+use super::lines::{self, Cells};
+use super::raw::{COLUMNS_MAX, RawTable};
 use crate::data::source::{Source, damaged, file_name};
 use crate::run::Fault;
 
@@ -31,6 +32,15 @@ pub(super) fn parse(source: &Source, delimiter: char) -> Result<RawTable, Fault>
         return Err(damaged(path, format_args!("line {line} is not UTF-8 text"))
             .advise("convert the file, e.g. with `iconv -f latin1 -t utf8`"));
     }
+    if let Some(table) = lines::parse(source, delimiter) {
+        return Ok(table);
+    }
+    by_record(source, delimiter)
+}
+
+/// Reads any file, one record after another, and says what is wrong with it.
+fn by_record(source: &Source, delimiter: u8) -> Result<RawTable, Fault> {
+    let path = &source.path;
     let mut reader = ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(false)
@@ -44,12 +54,13 @@ pub(super) fn parse(source: &Source, delimiter: char) -> Result<RawTable, Fault>
     };
     // Blank lines before the header count as little as those after the last row.
     while next(&mut record)? && is_blank(&record) {}
-    let names = header(source, &record)?;
-    let mut cells = Cells::new(names.len(), source.bytes.len());
+    let fields: Vec<&[u8]> = record.iter().collect();
+    let names = header(source, &fields)?;
+    let mut cells = Cells::new(names.len(), 0);
     let mut ragged = Ragged::default();
     while next(&mut record)? {
         if record.len() == names.len() {
-            cells.push(&record);
+            cells.push(record.iter());
         } else if !is_blank(&record) {
             ragged.note(&record);
         }
@@ -58,7 +69,9 @@ pub(super) fn parse(source: &Source, delimiter: char) -> Result<RawTable, Fault>
     if cells.rows == 0 {
         return Err(damaged(path, "it holds a header and no rows"));
     }
-    cells.into_table(source, names)
+    cells
+        .into_table(source, names)
+        .ok_or_else(|| damaged(path, "a cell is not UTF-8 text"))
 }
 
 /// A line that holds nothing, or nothing but blanks.
@@ -67,9 +80,9 @@ fn is_blank(record: &ByteRecord) -> bool {
 }
 
 /// Names of the columns.
-fn header(source: &Source, record: &ByteRecord) -> Result<Vec<String>, Fault> {
+pub(super) fn header(source: &Source, record: &[&[u8]]) -> Result<Vec<String>, Fault> {
     let path = &source.path;
-    if record.is_empty() || is_blank(record) {
+    if record.iter().all(|field| field.trim_ascii().is_empty()) {
         return Err(damaged(
             path,
             "it is empty; a line with column names is needed",
@@ -98,60 +111,14 @@ fn header(source: &Source, record: &ByteRecord) -> Result<Vec<String>, Fault> {
     }
     let mut sorted: Vec<&String> = names.iter().collect();
     sorted.sort_unstable();
-    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+    let repeated = sorted.array_windows().find(|[a, b]| a == b);
+    if let Some([name, _]) = repeated {
         return Err(
-            damaged(path, format_args!("two columns are named `{}`", pair[0]))
+            damaged(path, format_args!("two columns are named `{name}`"))
                 .advise("give every column a name of its own; is the header line missing?"),
         );
     }
     Ok(names)
-}
-
-/// Cells of the columns while they are collected.
-struct Cells {
-    columns: Vec<(Vec<u8>, Vec<u32>)>,
-    rows: usize,
-}
-
-impl Cells {
-    fn new(columns: usize, bytes: usize) -> Self {
-        let each = bytes / columns.max(1);
-        Self {
-            columns: (0..columns)
-                .map(|_| (Vec::with_capacity(each), Vec::new()))
-                .collect(),
-            rows: 0,
-        }
-    }
-
-    fn push(&mut self, record: &ByteRecord) {
-        for ((text, ends), field) in self.columns.iter_mut().zip(record) {
-            text.extend_from_slice(field.trim_ascii());
-            // The file's length fits 32 bits, so its cells do.
-            ends.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
-        }
-        self.rows += 1;
-    }
-
-    fn into_table(self, source: &Source, names: Vec<String>) -> Result<RawTable, Fault> {
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for (text, ends) in self.columns {
-            // Cells of UTF-8 text cut at ASCII characters are UTF-8 themselves.
-            let text = String::from_utf8(text)
-                .map_err(|_| damaged(&source.path, "a cell is not UTF-8 text"))?;
-            columns.push(RawColumn::Text {
-                text,
-                ends,
-                nulls: Vec::new(),
-            });
-        }
-        Ok(RawTable {
-            path: source.path.clone(),
-            names,
-            columns,
-            rows: self.rows,
-        })
-    }
 }
 
 /// Lines with a wrong number of cells.
@@ -196,19 +163,15 @@ impl Ragged {
 
 /// Line, counted from 1, that a byte is in.
 fn line_of(bytes: &[u8], place: usize) -> usize {
-    bytes
-        .iter()
-        .take(place)
-        .filter(|&&byte| byte == b'\n')
-        .count()
-        + 1
+    let before = bytes.get(..place).unwrap_or_default();
+    before.split(|&byte| byte == b'\n').count()
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::raw::Cell;
+    use super::super::raw::{Cell, RawColumn};
     use super::*;
 
     fn source(bytes: &[u8]) -> Source {
@@ -238,6 +201,22 @@ mod tests {
     }
 
     #[test]
+    fn the_quick_way_is_taken_and_joins_its_pieces() {
+        let mut text = String::from("number,text\r\n");
+        for row in 0..200_000 {
+            text.push_str(&format!("{row}, t{} \r\n", row % 7));
+        }
+        let source = source(text.as_bytes());
+        let quick = lines::parse(&source, b',').unwrap();
+        assert_eq!(quick.rows, 200_000);
+        assert_eq!(quick.columns[0].cell(199_999), Cell::Text("199999"));
+        assert_eq!(quick.columns[1].cell(150_001), Cell::Text("t5"));
+        assert!(matches!(&quick.columns[1], RawColumn::Text { text, .. } if text.len() == 400_000));
+        let slow = by_record(&source, b',').unwrap();
+        assert!(quick.columns == slow.columns);
+    }
+
+    #[test]
     fn faults_name_lines() {
         let fault = parse(&source(b"a,b\n1,2\n1\n1,2,3\n"), ',').unwrap_err();
         assert!(
@@ -252,6 +231,17 @@ mod tests {
         #[test]
         fn any_bytes_give_a_table_or_a_fault(bytes: Vec<u8>) {
             let _ = parse(&source(&bytes), ',');
+        }
+
+        #[test]
+        fn the_quick_way_gives_the_same_table(text in "a,b\n([a-c,é \t.]{0,4},?[0-9]{0,3}\r?\n){0,40}") {
+            let source = source(text.as_bytes());
+            if let Some(quick) = lines::parse(&source, b',') {
+                let slow = by_record(&source, b',').unwrap();
+                prop_assert_eq!(quick.names, slow.names);
+                prop_assert_eq!(quick.columns, slow.columns);
+                prop_assert_eq!(quick.rows, slow.rows);
+            }
         }
 
         #[test]

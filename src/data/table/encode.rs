@@ -1,6 +1,5 @@
 //! Cells become numbers and codes.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use rayon::prelude::*;
@@ -8,8 +7,9 @@ use rayon::prelude::*;
 use super::prepare::{
     CategoricalColumn, LabelPreparation, NumericColumn, TablePreparation, no_number,
 };
-use super::raw::{RawColumn, RawTable};
+use super::raw::{Missing, RawColumn, RawTable};
 use super::roles::find;
+use crate::data::mix::BuildMix;
 use crate::data::nearest::listed;
 use crate::run::Fault;
 
@@ -48,6 +48,7 @@ pub(super) fn encode(
     label: &str,
     missing: &[String],
 ) -> Result<Encoded, Fault> {
+    let missing = &Missing::new(missing);
     let (numeric, (categorical, labels)) = rayon::join(
         || {
             preparation
@@ -80,11 +81,7 @@ pub(super) fn encode(
     })
 }
 
-fn numbers(
-    table: &RawTable,
-    column: &NumericColumn,
-    missing: &[String],
-) -> Result<Vec<f32>, Fault> {
+fn numbers(table: &RawTable, column: &NumericColumn, missing: &Missing) -> Result<Vec<f32>, Fault> {
     let place = find(table, &column.name, "numeric")?;
     scaled(
         table,
@@ -101,7 +98,7 @@ fn numbers(
 fn scaled(
     table: &RawTable,
     place: usize,
-    missing: &[String],
+    missing: &Missing,
     shift: f64,
     scale: f64,
     fill: Option<f64>,
@@ -132,7 +129,7 @@ fn scaled(
 fn codes(
     table: &RawTable,
     column: &CategoricalColumn,
-    missing: &[String],
+    missing: &Missing,
 ) -> Result<(Vec<i32>, usize), Fault> {
     let cells = &table.columns[find(table, &column.name, "categorical")?];
     let known = numbered(&column.values, 1);
@@ -152,7 +149,7 @@ fn codes(
 }
 
 /// Number of each name, from `first` on.
-fn numbered(names: &[String], first: i32) -> HashMap<&str, i32> {
+fn numbered(names: &[String], first: i32) -> HashMap<&str, i32, BuildMix> {
     names.iter().map(String::as_str).zip(first..).collect()
 }
 
@@ -160,7 +157,7 @@ fn labels(
     table: &RawTable,
     label: &LabelPreparation,
     name: &str,
-    missing: &[String],
+    missing: &Missing,
 ) -> Result<(EncodedLabel, usize), Fault> {
     let place = find(table, name, "label")?;
     match label {
@@ -179,7 +176,7 @@ fn classes(
     table: &RawTable,
     cells: &RawColumn,
     names: &[String],
-    missing: &[String],
+    missing: &Missing,
 ) -> Result<(Vec<i32>, usize), Fault> {
     let known = numbered(names, 0);
     let mut dotted = 0;
@@ -208,7 +205,7 @@ fn no_label(table: &RawTable, row: usize) -> Fault {
         .advise("give it one or remove the row")
 }
 
-fn no_class(table: &RawTable, row: usize, value: &Cow<'_, str>, names: &[String]) -> Fault {
+fn no_class(table: &RawTable, row: usize, value: &str, names: &[String]) -> Fault {
     let shown: String = value.chars().take(40).collect();
     Fault::damaged(format!(
         "{} has label `{shown}`, which is no class of the training file: {}",

@@ -7,6 +7,7 @@
 
 mod csv;
 mod encode;
+mod lines;
 mod parquet;
 mod prepare;
 mod raw;
@@ -15,6 +16,8 @@ mod roles;
 mod samples;
 
 use std::path::Path;
+
+use rayon::prelude::*;
 
 pub(super) use prepare::TablePreparation;
 
@@ -47,13 +50,12 @@ pub(super) fn open(config: &TableData, seed: u64, earlier: &Earlier) -> Result<O
     let counts: Vec<usize> = tables.iter().map(|table| table.rows).collect();
     let parts = parts(divided, &config.validation, &config.test, &counts);
     let train = &parts[0].samples;
-    let (preparation, findings) = match known {
-        Some(known) => (known, None),
-        None => {
-            let roles = assign(config, &tables[0], train)?;
-            let (made, findings) = prepare(config, &tables[0], train, &roles)?;
-            (made, Some(findings))
-        }
+    let (preparation, findings) = if let Some(known) = known {
+        (known, None)
+    } else {
+        let roles = assign(config, &tables[0], train)?;
+        let (made, findings) = prepare(config, &tables[0], train, &roles)?;
+        (made, Some(findings))
     };
     let encoded = encode_all(&tables, &preparation, config)?;
     let report =
@@ -85,7 +87,6 @@ pub(super) fn open(config: &TableData, seed: u64, earlier: &Earlier) -> Result<O
 
 /// The training table, then those of parts with files of their own; read side by side.
 fn read_all(config: &TableData) -> Result<(Vec<FileRecord>, Vec<RawTable>), Fault> {
-    use rayon::prelude::*;
     let mut paths = vec![("train", config.train.as_path())];
     for (role, split) in [("validation", &config.validation), ("test", &config.test)] {
         if let Split::Path(path) = split {
@@ -137,7 +138,6 @@ fn encode_all(
     preparation: &TablePreparation,
     config: &TableData,
 ) -> Result<Vec<Encoded>, Fault> {
-    use rayon::prelude::*;
     tables
         .par_iter()
         .map(|table| encode(table, preparation, &config.label, &config.missing))

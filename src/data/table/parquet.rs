@@ -164,17 +164,25 @@ fn read_column(
                 })?;
             }
             ColumnReader::Int32ColumnReader(reader) => {
-                let convert = |&value: &i32| match meaning.unsigned {
-                    true => f64::from(value as u32),
-                    false => f64::from(value),
-                } * meaning.factor;
+                let convert = |&value: &i32| {
+                    let number = if meaning.unsigned {
+                        f64::from(value as u32)
+                    } else {
+                        f64::from(value)
+                    };
+                    number * meaning.factor
+                };
                 out.numbers(reader, column, limit, convert)?;
             }
             ColumnReader::Int64ColumnReader(reader) => {
-                let convert = |&value: &i64| match meaning.unsigned {
-                    true => value as u64 as f64,
-                    false => value as f64,
-                } * meaning.factor;
+                let convert = |&value: &i64| {
+                    let number = if meaning.unsigned {
+                        value as u64 as f64
+                    } else {
+                        value as f64
+                    };
+                    number * meaning.factor
+                };
                 out.numbers(reader, column, limit, convert)?;
             }
             ColumnReader::FloatColumnReader(reader) => {

@@ -1,14 +1,16 @@
 //! Means, deviations, vocabularies and classes, computed on the training rows alone.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::raw::{RawColumn, RawTable};
+use super::raw::{Missing, RawColumn, RawTable};
 use super::roles::{Roles, look};
 use crate::config::{TableData, Task};
+use crate::data::mix::BuildMix;
 use crate::data::source::file_name;
 use crate::data::split::Selection;
 use crate::run::Fault;
@@ -97,22 +99,27 @@ pub(super) fn prepare(
         warnings: roles.warnings.clone(),
         ..Findings::default()
     };
-    let numeric = roles
-        .numeric
-        .par_iter()
-        .map(|&place| Moments::of(config, table, train, place))
-        .collect::<Result<Vec<_>, _>>()?;
-    let vocabularies = roles
-        .categorical
-        .par_iter()
-        .map(|&place| Vocabulary::of(&table.columns[place], train, &config.missing))
-        .collect::<Vec<_>>();
+    let missing = &Missing::new(&config.missing);
+    let (numeric, vocabularies) = rayon::join(
+        || {
+            let places = roles.numeric.par_iter();
+            places
+                .map(|&place| Moments::of(missing, table, train, place))
+                .collect::<Result<Vec<_>, _>>()
+        },
+        || {
+            let places = roles.categorical.par_iter();
+            places
+                .map(|&place| Vocabulary::of(&table.columns[place], train, missing))
+                .collect::<Vec<_>>()
+        },
+    );
     let mut prepared = TablePreparation {
         numeric: Vec::new(),
         categorical: Vec::new(),
         label: label(config, table, train, roles.label, &mut findings)?,
     };
-    for (&place, moments) in roles.numeric.iter().zip(numeric) {
+    for (&place, moments) in roles.numeric.iter().zip(numeric?) {
         let name = &table.names[place];
         findings.column(name, moments.missing, moments.is_constant());
         prepared
@@ -192,14 +199,14 @@ struct Moments {
 impl Moments {
     /// Two passes in row order: the same bits for any number of threads.
     fn of(
-        config: &TableData,
+        missing: &Missing,
         table: &RawTable,
         train: &Selection,
         place: usize,
     ) -> Result<Self, Fault> {
         let mut values = Vec::with_capacity(train.len());
         for row in train.iter() {
-            match table.columns[place].cell(row).number(&config.missing) {
+            match table.columns[place].cell(row).number(missing) {
                 Ok(value) => values.extend(value),
                 Err(text) => return Err(no_number(table, place, row, &text)),
             }
@@ -289,8 +296,8 @@ struct Vocabulary {
 }
 
 impl Vocabulary {
-    fn of(column: &RawColumn, rows: &Selection, missing: &[String]) -> Self {
-        let mut seen = HashSet::new();
+    fn of(column: &RawColumn, rows: &Selection, missing: &Missing) -> Self {
+        let mut seen: HashSet<Cow<'_, str>, BuildMix> = HashSet::default();
         let mut absent = 0;
         for row in rows.iter() {
             match column.cell(row).category(missing) {
@@ -302,7 +309,7 @@ impl Vocabulary {
                 None => absent += 1,
             }
         }
-        let mut values: Vec<String> = seen.into_iter().map(std::borrow::Cow::into_owned).collect();
+        let mut values: Vec<String> = seen.into_iter().map(Cow::into_owned).collect();
         values.sort_unstable();
         Self {
             values,
@@ -321,17 +328,18 @@ fn label(
     findings: &mut Findings,
 ) -> Result<LabelPreparation, Fault> {
     let column = &table.columns[place];
+    let missing = &Missing::new(&config.missing);
     let all = Selection::All(table.rows);
     let is_class = match config.task {
         Task::Classification => true,
         Task::Regression => false,
         Task::Auto => {
-            let look = look(column, train, &config.missing);
-            look.texts > 0 || look.flags || few_integers(column, train, &config.missing)
+            let look = look(column, train, missing);
+            look.texts > 0 || look.flags || few_integers(column, train, missing)
         }
     };
     if !is_class {
-        let moments = Moments::of(config, table, train, place)?;
+        let moments = Moments::of(missing, table, train, place)?;
         if moments.is_constant() {
             findings
                 .warnings
@@ -342,7 +350,7 @@ fn label(
             std: moments.scale(),
         });
     }
-    let mut names = Vocabulary::of(column, &all, &config.missing).values;
+    let mut names = Vocabulary::of(column, &all, missing).values;
     if names.is_empty() {
         return Err(Fault::damaged(format!(
             "label column `{}` of {} has no value",
@@ -378,8 +386,8 @@ fn label(
 }
 
 /// Whether all numbers are integers, and few different ones.
-fn few_integers(column: &RawColumn, rows: &Selection, missing: &[String]) -> bool {
-    let mut seen = HashSet::new();
+fn few_integers(column: &RawColumn, rows: &Selection, missing: &Missing) -> bool {
+    let mut seen: HashSet<u64, BuildMix> = HashSet::default();
     for row in rows.iter() {
         match column.cell(row).number(missing) {
             Ok(None) => {}

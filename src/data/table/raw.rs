@@ -14,6 +14,51 @@ pub(super) const COLUMNS_MAX: usize = 1 << 14;
 /// Largest file, before and after decompression. Text positions fit 32 bits.
 pub(super) const BYTES_MAX: u64 = (1 << 32) - 2;
 
+/// Texts that stand for nothing, the empty one always among them.
+#[derive(Clone, Debug)]
+pub(super) struct Missing {
+    texts: Vec<String>,
+    /// Bit n is set when one of the texts has n bytes (the last bit: that many or more), so that
+    /// most cells need no comparison.
+    lengths: u64,
+}
+
+impl Missing {
+    /// These texts, and the empty one.
+    pub(super) fn new(texts: &[String]) -> Self {
+        let lengths = texts
+            .iter()
+            .fold(1, |bits, text| bits | 1 << text.len().min(63));
+        Self {
+            texts: texts.to_vec(),
+            lengths,
+        }
+    }
+
+    /// Whether a trimmed text stands for nothing.
+    #[inline]
+    fn holds(&self, text: &str) -> bool {
+        if self.lengths >> text.len().min(63) & 1 == 0 {
+            return false;
+        }
+        text.is_empty() || self.texts.iter().any(|name| name == text)
+    }
+}
+
+/// A number as cells have it. Short integers, most of what tables hold, need no general parser.
+#[inline]
+fn parse_number(text: &str) -> Option<f64> {
+    const DIGITS_MAX: usize = 9;
+    let digits = text.as_bytes();
+    if digits.len() <= DIGITS_MAX && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) {
+        let number = digits
+            .iter()
+            .fold(0u32, |number, digit| number * 10 + u32::from(digit - b'0'));
+        return Some(f64::from(number));
+    }
+    text.parse().ok()
+}
+
 /// One cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Cell<'a> {
@@ -29,10 +74,11 @@ pub(super) enum Cell<'a> {
 
 impl<'a> Cell<'a> {
     /// The cell as a category's name; nothing when it is missing.
-    pub(super) fn category(self, missing: &[String]) -> Option<Cow<'a, str>> {
+    #[inline]
+    pub(super) fn category(self, missing: &Missing) -> Option<Cow<'a, str>> {
         match self {
             Cell::Null => None,
-            Cell::Text(text) => (!is_missing(text, missing)).then_some(Cow::Borrowed(text)),
+            Cell::Text(text) => (!missing.holds(text)).then_some(Cow::Borrowed(text)),
             Cell::Number(number) if number.is_nan() => None,
             Cell::Number(number) => Some(Cow::Owned(number.to_string())),
             Cell::Flag(flag) => Some(Cow::Borrowed(if flag { "true" } else { "false" })),
@@ -44,12 +90,13 @@ impl<'a> Cell<'a> {
     /// # Errors
     ///
     /// The text of a cell that is no finite number.
-    pub(super) fn number(self, missing: &[String]) -> Result<Option<f64>, Cow<'a, str>> {
+    #[inline]
+    pub(super) fn number(self, missing: &Missing) -> Result<Option<f64>, Cow<'a, str>> {
         match self {
             Cell::Null => Ok(None),
-            Cell::Text(text) if is_missing(text, missing) => Ok(None),
-            Cell::Text(text) => match text.parse::<f64>() {
-                Ok(number) if number.is_finite() => Ok(Some(number)),
+            Cell::Text(text) if missing.holds(text) => Ok(None),
+            Cell::Text(text) => match parse_number(text) {
+                Some(number) if number.is_finite() => Ok(Some(number)),
                 _ => Err(Cow::Borrowed(text)),
             },
             // Columnar files write a missing number as NaN as often as a null.
@@ -59,11 +106,6 @@ impl<'a> Cell<'a> {
             Cell::Flag(flag) => Ok(Some(f64::from(u8::from(flag)))),
         }
     }
-}
-
-/// Whether a trimmed text stands for nothing.
-fn is_missing(text: &str, missing: &[String]) -> bool {
-    text.is_empty() || missing.iter().any(|name| name == text)
 }
 
 /// Cells of one column.
@@ -88,6 +130,7 @@ pub(super) enum RawColumn {
 
 impl RawColumn {
     /// The cell of a row; null beyond the end.
+    #[inline]
     pub(super) fn cell(&self, row: usize) -> Cell<'_> {
         match self {
             RawColumn::Text { text, ends, nulls } => {
@@ -149,7 +192,7 @@ mod tests {
 
     #[test]
     fn cells_are_numbers_categories_or_missing() {
-        let missing = vec!["?".to_string()];
+        let missing = Missing::new(&["?".to_string()]);
         assert_eq!(Cell::Text("1.5").number(&missing), Ok(Some(1.5)));
         assert_eq!(Cell::Text("?").number(&missing), Ok(None));
         assert_eq!(Cell::Text("").category(&missing), None);
@@ -158,6 +201,26 @@ mod tests {
         assert!(Cell::Number(f64::INFINITY).number(&missing).is_err());
         assert_eq!(Cell::Number(3.0).category(&missing).unwrap(), "3");
         assert_eq!(Cell::Flag(true).category(&missing).unwrap(), "true");
+    }
+
+    #[test]
+    fn short_integers_are_parsed_like_all_numbers() {
+        for text in [
+            "0",
+            "7",
+            "007",
+            "123456789",
+            "999999999",
+            "1234567890",
+            "-5",
+            "+5",
+            "1e3",
+            "",
+            "1_0",
+            "٣",
+        ] {
+            assert_eq!(parse_number(text), text.parse().ok(), "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What validation has to say about a table.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
+
+use rayon::prelude::*;
 
 use super::encode::{Encoded, EncodedLabel};
 use super::prepare::{Findings, LabelPreparation, TablePreparation};
@@ -9,7 +11,7 @@ use super::raw::{Cell, RawColumn, RawTable};
 use crate::config::TableData;
 use crate::data::batch::Part;
 use crate::data::dataset::Report;
-use crate::data::mix::Mix;
+use crate::data::mix::{BuildMix, Mix};
 use crate::data::nearest::listed;
 use crate::data::split::PartSamples;
 use crate::run::{ClassCount, PartSummary};
@@ -54,7 +56,16 @@ pub(super) fn report(
             .warnings
             .push(format!("no training row has class {}", listed(&absent)));
     }
-    for part in parts.iter().filter(|part| part.part != Part::Train) {
+    let held_out: Vec<&PartSamples> = parts
+        .iter()
+        .filter(|part| part.part != Part::Train)
+        .collect();
+    let Some(train) = parts.first().filter(|_| !held_out.is_empty()) else {
+        return report;
+    };
+    let used = preparation.numeric.len() + preparation.categorical.len() + 1;
+    let known = Known::of(tables, encoded, train, used);
+    for part in held_out {
         let table = &encoded[part.source];
         if part.source > 0 {
             unknown(&mut report, part, table, preparation);
@@ -66,11 +77,7 @@ pub(super) fn report(
                 tables[part.source].path.display()
             ));
         }
-        if let Some(train) = parts.first() {
-            report
-                .warnings
-                .extend(leakage(tables, encoded, train, part, preparation));
-        }
+        report.warnings.extend(known.warning(tables, encoded, part));
     }
     report
 }
@@ -207,60 +214,79 @@ fn unknown(
     }
 }
 
-/// Rows of a held-out part that the model cannot tell from a training row, label included; and how
-/// many of these are the same in the columns that are not used, too.
-#[expect(clippy::cast_precision_loss, reason = "counts of rows")]
-fn leakage(
-    tables: &[RawTable],
-    encoded: &[Encoded],
-    train: &PartSamples,
-    part: &PartSamples,
-    preparation: &TablePreparation,
-) -> Option<String> {
-    let mut known: HashMap<u64, Vec<usize>> = HashMap::new();
-    for row in train.samples.iter() {
-        known
-            .entry(encoded_hash(&encoded[train.source], row))
-            .or_default()
-            .push(row);
-    }
-    let mut same = Vec::new();
-    for row in part.samples.iter() {
-        if let Some(rows) = known.get(&encoded_hash(&encoded[part.source], row)) {
-            same.push((row, rows));
+/// Hashes of the training rows, for finding them again.
+struct Known {
+    /// Of what the model sees, label included.
+    encoded: HashSet<u64, BuildMix>,
+    /// Of all cells as they stand; empty when the model sees all columns.
+    raw: HashSet<u64, BuildMix>,
+}
+
+impl Known {
+    fn of(tables: &[RawTable], encoded: &[Encoded], train: &PartSamples, used: usize) -> Self {
+        let table = &tables[train.source];
+        let rows: Vec<usize> = train.samples.iter().collect();
+        let seen = |row: &usize| encoded_hash(&encoded[train.source], *row);
+        let places: Vec<usize> = (0..table.columns.len()).collect();
+        let raw = if used < places.len() {
+            let whole = |row: &usize| raw_hash(table, &places, *row);
+            rows.par_iter().map(whole).collect::<Vec<u64>>()
+        } else {
+            Vec::new()
+        };
+        Self {
+            encoded: rows
+                .par_iter()
+                .map(seen)
+                .collect::<Vec<u64>>()
+                .into_iter()
+                .collect(),
+            raw: raw.into_iter().collect(),
         }
     }
-    if same.is_empty() {
-        return None;
-    }
-    let used = preparation.numeric.len() + preparation.categorical.len() + 1;
-    let mut text = format!(
-        "{} of {} rows in {} ({:.2} %) are in train too, label included",
-        same.len(),
-        part.samples.len(),
-        part.part.split(),
-        100.0 * same.len() as f64 / part.samples.len() as f64
-    );
-    if used < tables[train.source].columns.len() {
-        let here: Vec<usize> = tables[train.source]
+
+    /// Rows of a held-out part that the model cannot tell from a training row; and how many of
+    /// these are the same in the columns that are not used, too.
+    #[expect(clippy::cast_precision_loss, reason = "counts of rows")]
+    fn warning(
+        &self,
+        tables: &[RawTable],
+        encoded: &[Encoded],
+        part: &PartSamples,
+    ) -> Option<String> {
+        let (table, rows) = (&tables[part.source], part.samples.len());
+        let same: Vec<usize> = part
+            .samples
+            .iter()
+            .filter(|&row| {
+                self.encoded
+                    .contains(&encoded_hash(&encoded[part.source], row))
+            })
+            .collect();
+        if same.is_empty() {
+            return None;
+        }
+        // The training file's columns, where this file has them.
+        let places: Option<Vec<usize>> = tables[0]
             .names
             .iter()
-            .filter_map(|name| tables[part.source].position(name))
+            .map(|name| table.position(name))
             .collect();
-        if here.len() == tables[train.source].columns.len() {
-            let there: Vec<usize> = (0..here.len()).collect();
-            let twins = same
-                .iter()
-                .filter(|(row, rows)| {
-                    let wanted = raw_hash(&tables[part.source], &here, *row);
-                    rows.iter()
-                        .any(|&other| raw_hash(&tables[train.source], &there, other) == wanted)
-                })
-                .count();
-            text.push_str(&format!("; {twins} of them also in the columns not used"));
-        }
+        let twins = match places {
+            Some(places) if !self.raw.is_empty() => {
+                let is_twin = |row: &&usize| self.raw.contains(&raw_hash(table, &places, **row));
+                let count = same.iter().filter(is_twin).count();
+                format!("; {count} of them also in the columns not used")
+            }
+            _ => String::new(),
+        };
+        Some(format!(
+            "{} of {rows} rows in {} ({:.2} %) are in train too, label included{twins}",
+            same.len(),
+            part.part.split(),
+            100.0 * same.len() as f64 / rows as f64
+        ))
     }
-    Some(text)
 }
 
 fn encoded_hash(table: &Encoded, row: usize) -> u64 {

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::raw::{Cell, RawColumn, RawTable};
+use super::raw::{Cell, Missing, RawColumn, RawTable};
 use crate::config::{Columns, TableData};
 use crate::data::nearest::{listed, nearest};
 use crate::data::source::file_name;
@@ -132,7 +132,7 @@ pub(super) struct Look {
 }
 
 /// Looks at the selected rows of a column.
-pub(super) fn look(column: &RawColumn, rows: &Selection, missing: &[String]) -> Look {
+pub(super) fn look(column: &RawColumn, rows: &Selection, missing: &Missing) -> Look {
     let mut look = Look::default();
     for row in rows.iter() {
         let cell = column.cell(row);
@@ -167,9 +167,10 @@ fn infer(
     if !auto_numeric && !auto_categorical {
         return;
     }
+    let missing = Missing::new(&config.missing);
     let looks: Vec<Look> = rest
         .par_iter()
-        .map(|&place| look(&table.columns[place], train, &config.missing))
+        .map(|&place| look(&table.columns[place], train, &missing))
         .collect();
     for (&place, look) in rest.iter().zip(looks) {
         let name = &table.names[place];

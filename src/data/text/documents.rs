@@ -74,7 +74,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Fault> {
 pub(super) fn documents(source: &Source, config: &TextData) -> Result<Vec<String>, Fault> {
     let text = std::str::from_utf8(&source.bytes).map_err(|error| {
         let before = source.bytes.get(..error.valid_up_to()).unwrap_or_default();
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = before.split(|&byte| byte == b'\n').count();
         damaged(&source.path, format_args!("line {line} is not UTF-8 text"))
             .advise("convert the file, e.g. with `iconv -f latin1 -t utf8`")
     })?;
@@ -95,11 +95,17 @@ pub(super) fn documents(source: &Source, config: &TextData) -> Result<Vec<String
 
 /// Whether a file has one JSON object per line.
 pub(super) fn is_jsonl(format: TextFormat, path: &Path) -> bool {
-    let name = path.to_string_lossy().to_lowercase();
+    let is_named = |path: &Path| {
+        path.extension()
+            .is_some_and(|ending| ending.eq_ignore_ascii_case("jsonl"))
+    };
     match format {
         TextFormat::Plain => false,
         TextFormat::Jsonl => true,
-        TextFormat::Auto => name.ends_with(".jsonl") || name.ends_with(".jsonl.gz"),
+        TextFormat::Auto => {
+            let is_packed = path.extension().is_some_and(|ending| ending == "gz");
+            is_named(path) || is_packed && is_named(&path.with_extension(""))
+        }
     }
 }
 

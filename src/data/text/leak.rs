@@ -164,10 +164,13 @@ mod tests {
         TokenFile::write(&path, &[0; 32], facts, &tokens).unwrap();
         let file = TokenFile::open(&path, &[0; 32]).unwrap();
         let wanted = Wanted::new(&file, &[300_000], 64);
-        let train = [0..300_000];
-        assert_eq!(wanted.found(&file, &train), (1, 1));
+        let train = std::slice::from_ref(&(0..300_000));
+        assert_eq!(wanted.found(&file, train), (1, 1));
         let wanted = Wanted::new(&file, &[100_000, 300_036], 64);
-        assert_eq!(wanted.found(&file, &[0..100_000]), (0, 2));
-        assert_eq!(wanted.found(&file, &train), (2, 2));
+        assert_eq!(
+            wanted.found(&file, std::slice::from_ref(&(0..100_000))),
+            (0, 2)
+        );
+        assert_eq!(wanted.found(&file, train), (2, 2));
     }
 }
