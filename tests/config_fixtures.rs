@@ -1,5 +1,10 @@
 //! Whole config files: what is taken, and what is said of each that is not.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it does not expect"
+)]
+
 use std::path::{Path, PathBuf};
 
 use trainer::config::{self, Config, Diagnostics, Source};
@@ -76,9 +81,8 @@ fn shipped_configs_are_valid() {
 fn invalid_files_say_what_is_wrong() {
     for path in fixtures("invalid") {
         let name = path.file_stem().unwrap().to_str().unwrap();
-        let faults = match parse(&path) {
-            Ok(_) => panic!("{name} was taken"),
-            Err(faults) => faults,
+        let Err(faults) = parse(&path) else {
+            panic!("{name} was taken")
         };
         // What the environment holds in secret is shown nowhere.
         assert!(!faults.render(true).contains("very secret"), "{name}");
@@ -100,7 +104,7 @@ fn with(name: &str, overrides: &[&str]) -> Config {
         name: name.to_string(),
         text: text(name),
     };
-    let overrides: Vec<String> = overrides.iter().map(|text| text.to_string()).collect();
+    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
     config::parse(&source, &overrides, &environment).unwrap_or_else(|faults| panic!("{faults}"))
 }
 

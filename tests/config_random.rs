@@ -1,5 +1,11 @@
 //! Random configs: what the schema allows, and what nobody would write.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test stops at what it does not expect, and its numbers are small"
+)]
+
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use trainer::config::{self, Config, Diagnostics, Source};
@@ -269,7 +275,7 @@ proptest! {
 
     #[test]
     fn no_toml_like_text_makes_it_panic(text in "[a-e\\[\\]{}=.,\"'\\\\#$ \n0-9é-]{0,120}") {
-        survives(&text, &[text.clone()]);
+        survives(&text, std::slice::from_ref(&text));
     }
 
     #[test]
@@ -311,7 +317,7 @@ fn sizes_are_bounded() {
     survives(&deep, &[]);
     let nested = format!("x = {}1{}", "[".repeat(100_000), "]".repeat(100_000));
     survives(&nested, &[]);
-    let many: String = (0..20_000).map(|n| format!("k{n} = 1\n")).collect();
+    let many = (0..20_000).fold(String::new(), |text, n| text + &format!("k{n} = 1\n"));
     assert!(parse(&many, &[]).unwrap_err().len() <= 100);
     let overrides = vec!["train.epochs=1".to_string(); 2000];
     survives("", &overrides);

@@ -1,5 +1,10 @@
 //! Schema, parser and printer hold together: they come from one declaration, and this is the proof.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it does not expect"
+)]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 

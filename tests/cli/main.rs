@@ -1,5 +1,10 @@
 //! The executable as a user meets it: each test runs `trainer` in a scratch folder.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it does not expect"
+)]
+
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Answer;
 
 /// Longest wait for anything, on a machine that is busy with other tests.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Sends a signal to a process that this test started; one that is gone is fine.
 pub(crate) fn kill(pid: u32, signal: Signal) {
@@ -96,10 +96,10 @@ impl Process {
     pub(crate) fn wait_for(&mut self, kind: &str, accept: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         while let Some(line) = self.next(deadline) {
-            if let Some(fields) = line["event"].get(kind) {
-                if accept(fields) {
-                    return fields.clone();
-                }
+            if let Some(fields) = line["event"].get(kind)
+                && accept(fields)
+            {
+                return fields.clone();
             }
         }
         panic!("ended before `{kind}`; last: {:?}", self.seen.last());
