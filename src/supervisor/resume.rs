@@ -62,12 +62,7 @@ pub(super) fn resume_with(
     let changes = changes(&request, &own)?;
     let ended = matches!(summary.state, RunState::Completed | RunState::EarlyStopped);
     if ended && changes.is_empty() && request.checkpoint.is_none() {
-        return Ok(Finished {
-            dir: dir.clone(),
-            state: summary.state,
-            reason: format!("the run had ended before: {}", summary.reason),
-            fault: None,
-        });
+        return Ok(ended_before(dir, &summary));
     }
     let attempt = summary.attempts.next();
     let mut first: Vec<(Attempt, Event)> = notes
@@ -91,7 +86,9 @@ pub(super) fn resume_with(
         }
         _ => &own,
     };
-    let state = if summary.state.is_live() {
+    // A run that still claims to live has no supervisor: this process holds the lock.
+    let dead = summary.state.is_live();
+    let state = if dead {
         RunState::Failed
     } else {
         summary.state
@@ -119,6 +116,16 @@ pub(super) fn resume_with(
         indexed_bytes,
     };
     supervise(plan, held, readers, launcher)
+}
+
+/// What a resume of a run says that has nothing left to do.
+fn ended_before(dir: &RunDir, summary: &RunSummary) -> Finished {
+    Finished {
+        dir: dir.clone(),
+        state: summary.state,
+        reason: format!("the run had ended before: {}", summary.reason),
+        fault: None,
+    }
 }
 
 /// The run's own config, checked against the journal: the file must be what the journal says.

@@ -23,6 +23,12 @@ fn all(dataset: &Dataset, part: Part) -> (Input, Target) {
     (batch.input, batch.target)
 }
 
+/// Samples by class of a part, in the order of the summary.
+fn counts(dataset: &Dataset, part: usize) -> Vec<u64> {
+    let classes = &dataset.summary().parts[part].classes;
+    classes.iter().map(|class| class.count).collect()
+}
+
 #[test]
 fn adult_is_read_split_and_standardised() {
     let dataset = Scratch::new().open(ADULT).unwrap();
@@ -75,13 +81,7 @@ fn adult_is_read_split_and_standardised() {
             .chunks(8)
             .all(|row| row.iter().zip(categories).all(|(&c, &n)| (c as usize) < n))
     );
-    let counts = |part: usize| -> Vec<u64> {
-        dataset.summary().parts[part]
-            .classes
-            .iter()
-            .map(|class| class.count)
-            .collect()
-    };
+    let counts = |part| counts(&dataset, part);
     assert_eq!(counts(2), [12_435, 3_846]);
     assert_eq!(counts(0)[1] + counts(1)[1], 7_841);
     assert_eq!(

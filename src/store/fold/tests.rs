@@ -1,3 +1,5 @@
+//! Tests of the fold.
+
 use super::*;
 use crate::run::{CheckpointInfo, StateCause};
 use crate::store::{history, sample};

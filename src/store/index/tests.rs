@@ -1,3 +1,5 @@
+//! Tests of the index.
+
 use super::*;
 use crate::run::{Attempt, Event};
 use crate::store::{Entries, Feed, sample};

@@ -1,3 +1,5 @@
+//! Tests of the journal.
+
 use super::*;
 use crate::store::sample;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of the folder of runs.
+
 use super::*;
 use crate::store::{Lock, sample, write_summary};
 use std::fs;

@@ -1,3 +1,5 @@
+//! Tests of the cached summary.
+
 use super::*;
 use crate::run::{Attempt, Event};
 use crate::store::{Journal, sample};

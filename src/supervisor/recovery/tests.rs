@@ -1,3 +1,5 @@
+//! Tests of the decisions.
+
 use super::*;
 use crate::run::{Epoch, FaultClass, Phases, StepReport};
 use std::collections::BTreeMap;
@@ -105,8 +107,16 @@ fn run(machine: &mut Machine, causes: Vec<Cause>) -> Vec<String> {
     said
 }
 
+/// Each list of causes with what is done about them.
+type Case<'a> = (&'a str, Vec<Cause>, Vec<&'a str>);
+
+fn hold(cases: Vec<Case<'_>>) {
+    for (name, causes, expected) in cases {
+        assert_eq!(run(&mut training(), causes), expected, "{name}");
+    }
+}
+
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table")]
 fn every_way_to_end_ends_as_it_should() {
     let failed = || {
         Cause::Message(FromWorker::Failed(Box::new(Fault::training(
@@ -114,7 +124,7 @@ fn every_way_to_end_ends_as_it_should() {
         ))))
     };
     let left = |code| Cause::Gone(Ending::Exited(code));
-    let cases: Vec<(&str, Vec<Cause>, Vec<&str>)> = vec![
+    hold(vec![
         (
             "length reached",
             vec![done(Outcome::Completed), Cause::Closed(None), left(0)],
@@ -145,6 +155,13 @@ fn every_way_to_end_ends_as_it_should() {
             vec![stop(), done(Outcome::Stopped), left(0)],
             vec!["send Stop", "exited", "cancelled", "finish cancelled"],
         ),
+    ]);
+}
+
+#[test]
+fn a_second_wish_is_understood() {
+    let left = |code| Cause::Gone(Ending::Exited(code));
+    hold(vec![
         (
             "stop after pause, worker pauses first",
             vec![pause(), stop(), done(Outcome::Paused), left(0)],
@@ -173,9 +190,19 @@ fn every_way_to_end_ends_as_it_should() {
                 "finish completed",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn signals_and_deaths_end_as_they_should() {
+    hold(vec![
         (
             "one signal",
-            vec![interrupt(), done(Outcome::Paused), left(0)],
+            vec![
+                interrupt(),
+                done(Outcome::Paused),
+                Cause::Gone(Ending::Exited(0)),
+            ],
             vec!["pausing", "send Pause", "exited", "paused", "finish paused"],
         ),
         (
@@ -226,10 +253,7 @@ fn every_way_to_end_ends_as_it_should() {
                 "finish failed",
             ],
         ),
-    ];
-    for (name, causes, expected) in cases {
-        assert_eq!(run(&mut training(), causes), expected, "{name}");
-    }
+    ]);
 }
 
 #[test]
