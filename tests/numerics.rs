@@ -4,6 +4,11 @@
 //! tests beside them; here everything between a config and a checkpoint has to fit together. The
 //! recordings are described in `tests/fixtures/torch/README.md`.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it does not expect"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;

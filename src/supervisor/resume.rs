@@ -65,33 +65,26 @@ pub(super) fn resume_with(
         return Ok(ended_before(dir, &summary));
     }
     let attempt = summary.attempts.next();
-    let mut first: Vec<(Attempt, Event)> = notes
-        .into_iter()
-        .map(|message| (attempt, Event::Warned { message }))
-        .collect();
-    first.extend(last_word(&summary).map(|event| (summary.attempts, event)));
+    let mut first = left_behind(notes, &summary);
     first.extend(checkpoint_events(dir, &summary, request.checkpoint)?.map(|e| (attempt, e)));
     let config = match request.config {
         Some((config, source)) if !changes.is_empty() => {
             write_next_config(dir, config, source)?;
             let config_sha256 = config.sha256();
-            first.push((
-                attempt,
-                Event::ConfigChanged {
-                    config_sha256,
-                    changes: changes.clone(),
-                },
-            ));
+            let changes = changes.clone();
+            let event = Event::ConfigChanged {
+                config_sha256,
+                changes,
+            };
+            first.push((attempt, event));
             config
         }
         _ => &own,
     };
     // A run that still claims to live has no supervisor: this process holds the lock.
-    let dead = summary.state.is_live();
-    let state = if dead {
-        RunState::Failed
-    } else {
-        summary.state
+    let state = match summary.state {
+        state if state.is_live() => RunState::Failed,
+        state => state,
     };
     let plan = Plan {
         dir: dir.clone(),
@@ -116,6 +109,17 @@ pub(super) fn resume_with(
         indexed_bytes,
     };
     supervise(plan, held, readers, launcher)
+}
+
+/// What the last attempt left to be said: repairs of the journal, and a death without a last word.
+fn left_behind(notes: Vec<String>, summary: &RunSummary) -> Vec<(Attempt, Event)> {
+    let attempt = summary.attempts.next();
+    let mut first: Vec<(Attempt, Event)> = notes
+        .into_iter()
+        .map(|message| (attempt, Event::Warned { message }))
+        .collect();
+    first.extend(last_word(summary).map(|event| (summary.attempts, event)));
+    first
 }
 
 /// What a resume of a run says that has nothing left to do.

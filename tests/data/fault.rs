@@ -136,9 +136,6 @@ const IMAGES: &[Case] = &[
         s.write("tl", idx(&[1], &[7]));
     }, "kind = \"images\"\nformat = \"idx\"\ntrain = \"@/i\"\ntrain_labels = \"@/l\"\ntest = \"@/ti\"\ntest_labels = \"@/tl\"",
         Damaged, &["image 1 of ti has label 7", "0 to 1"]),
-    ("deviations for other channels", |s| { s.write("i", idx(&[2, 1, 1], &[0, 1])); s.write("l", idx(&[2], &[0, 1])); },
-        "kind = \"images\"\nformat = \"idx\"\ntrain = \"@/i\"\ntrain_labels = \"@/l\"\nnormalize = { mean = [0.1, 0.2, 0.3], std = [1.0, 1.0, 1.0] }",
-        Usage, &["3 means", "1 channels"]),
     ("CIFAR of a wrong length", |s| s.write("c.bin", [0; 3000]),
         "kind = \"images\"\nformat = \"cifar10\"\ntrain = \"@/c.bin\"", Damaged, &["3000 bytes", "cifar100"]),
     ("CIFAR label out of range", |s| s.write("c.bin", [11; 3073]),
