@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::time::Instant;
 
 use serde_json::Value;
 
@@ -306,7 +305,7 @@ fn a_reader_may_leave_early() {
 }
 
 #[test]
-fn a_thousand_runs_are_listed_at_once() {
+fn a_thousand_runs_are_listed() {
     let trainer = digits().set("train.epochs=1");
     trainer.run_with(&["--quiet"]).succeeds();
     let run = trainer.run_dir();
@@ -321,14 +320,7 @@ fn a_thousand_runs_are_listed_at_once() {
             );
         }
     }
-    // The best of a few: other tests run beside this one.
-    let times = (0..5).map(|_| {
-        let begun = Instant::now();
-        let listed = trainer.command(&["ls", "--json"]).succeeds();
-        let took = begun.elapsed();
-        assert_eq!(listed.json().as_array().unwrap().len(), 1001);
-        took
-    });
-    let best = times.min().unwrap();
-    assert!(best.as_secs_f64() < 0.5, "{best:?}");
+    // How fast is for `benches/store.rs` to say.
+    let listed = trainer.command(&["ls", "--json"]).succeeds();
+    assert_eq!(listed.json().as_array().unwrap().len(), 1001);
 }
