@@ -26,9 +26,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from text_3gram import VOCABULARY, stream
-from trainer_random import ORDER, initial, permutation, split
+from trainer_random import ORDER, counted, initial, permutation, split_windows
 
 WINDOW = 25
+IGNORED = -100
 
 
 class Attention(nn.Module):
@@ -105,13 +106,11 @@ def train(config, seed, steps, own_random):
     assert model.get("tied", True) and model.get("norm") == "layer" and model.get("position") == "learned"
     length = data["sequence_length"]
     tokens = torch.tensor(stream(data["train"]))
-    count = (len(tokens) - 1) // length
-    if own_random:
-        order = np.random.default_rng(seed).permutation(count)
-        held = round(count * data["validation"])
-        valid, kept = order[:held], order[held:]
-    else:
-        kept, valid = split(count, data["validation"], seed)
+    kept, valid = split_windows(len(tokens) // length, data["validation"], seed)
+    counts = torch.zeros(len(tokens) // length, length, dtype=torch.bool)
+    for part in (kept, valid):
+        counts[part] = torch.tensor(counted(part, length, len(tokens)))
+    tokens = F.pad(tokens, (0, 1))  # the last window has no next token, and does not count it
     total = config["train"].get("steps") or config["train"]["epochs"] * math.ceil(len(kept) / batch)
     net = Gpt(model["layers"], model["width"], model["heads"], length, model.get("bias", True))
     if not own_random:
@@ -125,7 +124,7 @@ def train(config, seed, steps, own_random):
 
     def batch_of(ids):
         rows = torch.stack([tokens[i * length : i * length + length + 1] for i in ids])
-        return rows[:, :-1], rows[:, 1:]
+        return rows[:, :-1], rows[:, 1:].where(counts[ids], IGNORED)
 
     losses, begin = [], time.perf_counter()
     per_epoch = math.ceil(len(kept) / batch)
@@ -137,7 +136,7 @@ def train(config, seed, steps, own_random):
         x, y = batch_of(shuffled[place : place + batch])
         for group in opt.param_groups:
             group["lr"] = rate_at(step, total, optimizer["learning_rate"], warmup, schedule["final_ratio"])
-        loss = F.cross_entropy(net(x).flatten(0, 1), y.flatten())
+        loss = F.cross_entropy(net(x).flatten(0, 1), y.flatten(), ignore_index=IGNORED)
         opt.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(net.parameters(), config["train"]["clip_norm"])
@@ -145,9 +144,9 @@ def train(config, seed, steps, own_random):
         losses.append(loss.item())
     per_step = (time.perf_counter() - begin) / len(losses)
     with torch.no_grad():
-        held_out = [F.cross_entropy(net(x).flatten(0, 1), y.flatten(), reduction="sum").item()
+        held_out = [F.cross_entropy(net(x).flatten(0, 1), y.flatten(), ignore_index=IGNORED, reduction="sum").item()
                     for x, y in (batch_of(valid[i : i + 64]) for i in range(0, len(valid), 64))]
-    return losses, sum(held_out) / (len(valid) * length), per_step
+    return losses, sum(held_out) / counts[valid].sum().item(), per_step
 
 
 def windows(losses):

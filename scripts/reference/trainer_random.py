@@ -1,7 +1,7 @@
 """The trainer's counter-based random numbers, in numpy: order, splits and initial weights.
 
-Written from the definitions in src/plan (rng.rs, permutation.rs), src/data/split.rs and
-src/model/initial.rs, so that a reference in PyTorch can start from the same weights and see the
+Written from the definitions in src/plan (rng.rs, permutation.rs), src/data/split.rs,
+src/data/text/window.rs and src/model/initial.rs, so that a reference in PyTorch can start from the same weights and see the
 same samples in the same order. Philox 4x32-10: Salmon et al., SC 2011.
 """
 
@@ -98,6 +98,24 @@ def split(count, fraction, seed):
     mask = np.zeros(count, dtype=bool)
     mask[chosen] = True
     return np.flatnonzero(~mask), np.flatnonzero(mask)
+
+
+def split_windows(count, fraction, seed):
+    """The same for `count` windows of a text, which are held out in blocks (src/data/text/window.rs)."""
+    block = min(max(count // 100, 1), 16)
+    blocks = np.arange(count) // block
+    kept, held = split(int(blocks[-1]) + 1, fraction, seed)
+    return np.flatnonzero(np.isin(blocks, kept)), np.flatnonzero(np.isin(blocks, held))
+
+
+def counted(windows, length, tokens):
+    """Which targets of each window of a text of `tokens` tokens count: not its last one where the next
+    token is in another part, or there is none."""
+    mask = np.ones((len(windows), length), dtype=bool)
+    after = windows + 1
+    is_tail = (after == tokens // length) & (tokens % length > 0)
+    mask[:, -1] = np.isin(after, windows) | is_tail
+    return mask
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::run::{Fault, RunDir};
-use crate::store::Lock;
+use crate::store::{self, Lock};
 
 use super::args::Rm;
 use super::outcome::{CommandResult, Outcome};
@@ -30,23 +30,12 @@ pub(super) fn rm(args: &Rm, runs_dir: &Path, quiet: bool, out: &mut dyn Write) -
         locks.push(Lock::take(run).map_err(Fault::from)?);
     }
     for run in &runs {
-        remove(run)?;
+        store::remove(run)?;
         if !quiet {
             writeln!(out, "removed {}", run.root().display())?;
         }
     }
     Ok(Outcome::Done)
-}
-
-/// Renames first: a run is there whole, or not at all, also when removing takes long and is cut off.
-fn remove(run: &RunDir) -> Result<(), Fault> {
-    let root = run.root();
-    let name = root.file_name().unwrap_or(root.as_os_str());
-    let mut hidden = std::ffi::OsString::from(".removed-");
-    hidden.push(name);
-    let hidden = root.with_file_name(hidden);
-    std::fs::rename(root, &hidden).map_err(|error| Fault::io("remove", root, &error))?;
-    std::fs::remove_dir_all(&hidden).map_err(|error| Fault::io("remove", &hidden, &error))
 }
 
 /// Asks at the terminal; without one there is nobody to ask.

@@ -100,6 +100,7 @@ macro_rules! tagged {
             fn write(&self) -> $crate::config::form::Object {
                 match self {
                     $(Self::$variant { $($($field,)*)? } => {
+                        // A kind without keys of its own adds nothing; `expect` would fail for the others.
                         #[allow(unused_mut)]
                         let mut out = $crate::config::declare::tagged_object($tag);
                         $($($crate::config::form::Field::put(
@@ -114,6 +115,7 @@ macro_rules! tagged {
                 $(let default = default.or(Some($default_tag));)?
                 let mut kinds = Vec::new();
                 $(
+                    // As above.
                     #[allow(unused_mut)]
                     let mut keys = Vec::new();
                     $($(keys.extend($crate::config::declare::keys!(

@@ -123,6 +123,36 @@ pub(super) struct PartSamples {
     pub samples: Selection,
 }
 
+/// The parts of a data set, looked up by name.
+pub(super) struct Parts(pub(super) Vec<PartSamples>);
+
+impl Parts {
+    /// Samples of a part; 0 when there is no such part.
+    pub(super) fn count(&self, part: Part) -> usize {
+        self.find(part).map_or(0, |found| found.samples.len())
+    }
+
+    /// A part.
+    ///
+    /// # Errors
+    ///
+    /// Internal when there is no such part: whoever asks for samples has counted them before.
+    pub(super) fn get(&self, part: Part) -> Result<&PartSamples, Fault> {
+        self.find(part)
+            .ok_or_else(|| Fault::internal(format!("the data have no {} part", part.split())))
+    }
+
+    /// Source and index in it of the sample at `place` of a part, if there is one.
+    pub(super) fn locate(&self, part: Part, place: usize) -> Option<(usize, usize)> {
+        let found = self.find(part)?;
+        Some((found.source, found.samples.get(place)?))
+    }
+
+    fn find(&self, part: Part) -> Option<&PartSamples> {
+        self.0.iter().find(|found| found.part == part)
+    }
+}
+
 /// The parts there are, training first. `counts` has the samples of each source: the training
 /// source, then those of parts with files of their own.
 pub(super) fn parts(

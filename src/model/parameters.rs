@@ -91,10 +91,7 @@ impl Parameters {
     /// When the device fails.
     pub fn to_bytes(&self, network: &Network) -> Result<Vec<TensorBytes>, Fault> {
         let values = ops::download(self.flat())?;
-        let specs = network.parameters.iter();
-        Ok(specs
-            .map(|spec| tensor_bytes(&spec.name, &spec.shape, &values[spec.range.clone()]))
-            .collect())
+        Ok(to_bytes(&values, parameter_places(network)))
     }
 
     /// From named tensors; those of buffers may be among them.
@@ -108,10 +105,8 @@ impl Parameters {
         tensors: &[TensorBytes],
         device: &Device,
     ) -> Result<Self, ModelError> {
-        let wanted = network.parameters.iter();
-        let wanted = wanted.map(|spec| (spec.name.as_str(), &*spec.shape, spec.range.clone()));
-        let others = network.buffers.iter().map(|spec| spec.name.as_str());
-        let values = collect("weights", tensors, wanted.collect(), &others.collect())?;
+        let others = names(&buffer_places(network));
+        let values = collect("weights", tensors, parameter_places(network), &others)?;
         let device = device.clone().without_autodiff();
         Ok(Self::from_flat(network, ops::upload(values, &device)))
     }
@@ -175,11 +170,7 @@ impl Buffers {
         let Some(flat) = self.flat() else {
             return Ok(Vec::new());
         };
-        let values = ops::download(flat)?;
-        let specs = network.buffers.iter();
-        Ok(specs
-            .map(|spec| tensor_bytes(&spec.name, &spec.shape, &values[spec.range.clone()]))
-            .collect())
+        Ok(to_bytes(&ops::download(flat)?, buffer_places(network)))
     }
 
     /// From named tensors; those of parameters may be among them.
@@ -192,12 +183,38 @@ impl Buffers {
         tensors: &[TensorBytes],
         device: &Device,
     ) -> Result<Self, ModelError> {
-        let wanted = network.buffers.iter();
-        let wanted = wanted.map(|spec| (spec.name.as_str(), &*spec.shape, spec.range.clone()));
-        let others = network.parameters.iter().map(|spec| spec.name.as_str());
-        let values = collect("buffers", tensors, wanted.collect(), &others.collect())?;
+        let others = names(&parameter_places(network));
+        let values = collect("buffers", tensors, buffer_places(network), &others)?;
         Ok(Self::from_values(values, device))
     }
+}
+
+/// Name, shape and place in the flat vector.
+type Place<'a> = (&'a str, &'a [usize], Range<usize>);
+
+fn parameter_places(network: &Network) -> Vec<Place<'_>> {
+    let specs = network.parameters.iter();
+    specs
+        .map(|spec| (spec.name.as_str(), &*spec.shape, spec.range.clone()))
+        .collect()
+}
+
+fn buffer_places(network: &Network) -> Vec<Place<'_>> {
+    let specs = network.buffers.iter();
+    specs
+        .map(|spec| (spec.name.as_str(), &*spec.shape, spec.range.clone()))
+        .collect()
+}
+
+fn names<'a>(places: &[Place<'a>]) -> BTreeSet<&'a str> {
+    places.iter().map(|(name, ..)| *name).collect()
+}
+
+fn to_bytes(values: &[f32], places: Vec<Place<'_>>) -> Vec<TensorBytes> {
+    places
+        .into_iter()
+        .map(|(name, shape, range)| tensor_bytes(name, shape, &values[range]))
+        .collect()
 }
 
 fn tensor_bytes(name: &str, shape: &[usize], values: &[f32]) -> TensorBytes {
@@ -218,7 +235,7 @@ fn tensor_bytes(name: &str, shape: &[usize], values: &[f32]) -> TensorBytes {
 fn collect(
     what: &'static str,
     tensors: &[TensorBytes],
-    wanted: Vec<(&str, &[usize], Range<usize>)>,
+    wanted: Vec<Place<'_>>,
     others: &BTreeSet<&str>,
 ) -> Result<Vec<f32>, ModelError> {
     let mut problems = Vec::new();

@@ -41,6 +41,13 @@ impl FaultClass {
         }
     }
 
+    /// Whether what was given is at fault: config, data or checkpoint. Before training has begun,
+    /// such a fault leaves nothing worth keeping.
+    #[must_use]
+    pub fn is_of_input(self) -> bool {
+        matches!(self, FaultClass::Usage | FaultClass::Damaged)
+    }
+
     /// As the standard library takes it.
     #[must_use]
     pub fn exit_code(self) -> ExitCode {

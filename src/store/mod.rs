@@ -16,6 +16,7 @@ mod index;
 mod journal;
 mod lock;
 mod query;
+mod remove;
 mod runs;
 #[cfg(test)]
 mod sample;
@@ -29,5 +30,6 @@ pub use history::{MetricRow, Restarts, history};
 pub use journal::{JOURNAL_FORMAT, Journal, Reopened, now_ms, read};
 pub use lock::{Lock, is_alive};
 pub use query::{MetricQuery, metrics};
+pub use remove::remove;
 pub use runs::{DIRECTORY_FORMAT, LATEST, Listed, Runs, identity};
 pub use summary::{FOUND_DEAD, Source, observed, summary, summary_from, write_summary};

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rayon::prelude::*;
+
 use super::summary::{Source, observed, summary_from};
 use super::{StoreError, file, is_alive};
 use crate::run::{RunDir, RunId, RunIdentity, RunSummary};
@@ -84,7 +86,8 @@ impl Runs {
     pub fn list(&self) -> Result<Vec<Listed>, StoreError> {
         let mut runs: Vec<Listed> = self
             .names()?
-            .into_iter()
+            // Journals without a fresh summary are read whole: worth all cores.
+            .into_par_iter()
             .map(|name| self.look(name))
             .collect();
         runs.sort_by_cached_key(|run| match &run.summary {

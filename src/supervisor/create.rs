@@ -13,7 +13,7 @@ use super::session::{Finished, Plan, Session};
 use crate::config::{Backend, Config};
 use crate::device::{ProbeOptions, cores};
 use crate::run::{Attempt, Entry, Event, Fault, Reader, RunDir, RunId, RunIdentity, RunState};
-use crate::store::{DIRECTORY_FORMAT, Feed, Fold, JOURNAL_FORMAT, Journal, Lock, now_ms};
+use crate::store::{DIRECTORY_FORMAT, Feed, Fold, JOURNAL_FORMAT, Journal, Lock, now_ms, remove};
 
 /// Ids that are tried before a folder counts as broken.
 const IDS_MAX: u32 = 16;
@@ -61,7 +61,21 @@ pub(super) fn start_with(
         checkpoint: None,
         probe: probe_options(new.config),
     };
-    supervise(plan, made, readers, launcher)
+    let finished = supervise(plan, made, readers, launcher)?;
+    discard_if_rejected(&finished);
+    Ok(finished)
+}
+
+/// Removes a new run whose config or data were refused before the first step: the fault has said why,
+/// and a list of runs is not the place for typing mistakes. One that cannot be removed stays as failed.
+fn discard_if_rejected(finished: &Finished) {
+    let refused = (finished.fault.as_ref()).is_some_and(|fault| fault.class.is_of_input());
+    if refused
+        && !finished.began
+        && let Ok(_lock) = Lock::take(&finished.dir)
+    {
+        let _ = remove(&finished.dir);
+    }
 }
 
 /// A run directory that this process holds.

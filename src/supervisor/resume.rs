@@ -129,6 +129,7 @@ fn ended_before(dir: &RunDir, summary: &RunSummary) -> Finished {
         state: summary.state,
         reason: format!("the run had ended before: {}", summary.reason),
         fault: None,
+        began: summary.steps_total > 0,
     }
 }
 

@@ -65,6 +65,8 @@ pub struct Finished {
     pub reason: String,
     /// The fault that ended it; decides the exit code.
     pub fault: Option<Fault>,
+    /// Whether training began, in any attempt.
+    pub began: bool,
 }
 
 /// What a session is about.
@@ -414,6 +416,7 @@ impl<'a> Session<'a> {
         let finish = self.finish.take();
         let dir = self.plan.dir.clone();
         let state = self.plan.machine.state();
+        let began = (self.recorder.summary()).is_some_and(|summary| summary.steps_total > 0);
         let recorded = self.recorder.finish();
         drop(server);
         recorded?;
@@ -425,6 +428,7 @@ impl<'a> Session<'a> {
                 .map(|finish| finish.reason.clone())
                 .unwrap_or_default(),
             fault: finish.and_then(|finish| finish.fault),
+            began,
         })
     }
 }

@@ -57,6 +57,10 @@ pub(super) fn lines(view: &RunView, origin: &Origin, style: Style) -> Vec<String
         let text = format!("of step {step} failed: {}", printable(reason));
         fact("checkpoint", style.paint(Tone::Bad, &text));
     }
+    if origin.discards(view) {
+        fact("run", "not kept, because nothing was trained".to_string());
+        return lines;
+    }
     fact("run", printable(&directory.display().to_string()));
     if !matches!(state, RunState::Completed | RunState::EarlyStopped) {
         fact("continue", printable(&origin.resume_command(&name)));

@@ -40,6 +40,11 @@ impl Origin {
         }
     }
 
+    /// Whether nothing of the run is kept: it was refused before it had begun.
+    pub(super) fn discards(&self, view: &RunView) -> bool {
+        matches!(self, Origin::New { .. }) && view.fault_of_input && view.steps_total == 0
+    }
+
     /// The first line: which run, and where.
     pub(super) fn headline(&self, view: &RunView) -> String {
         let directory = self.directory(&view.name).display().to_string();

@@ -66,6 +66,8 @@ pub struct RunView {
     pub warnings: u64,
     /// Message of the last fault of this attempt.
     pub fault: Option<String>,
+    /// Whether that fault is one of config or data.
+    pub fault_of_input: bool,
     /// When the first entry of this attempt came, milliseconds since 1970.
     pub began_ms: u64,
     /// When the last entry came.
@@ -195,7 +197,10 @@ impl RunView {
                     step: *step,
                 });
             }
-            Event::FaultRaised { fault } => self.fault = Some(fault.message.clone()),
+            Event::FaultRaised { fault } => {
+                self.fault = Some(fault.message.clone());
+                self.fault_of_input = fault.class.is_of_input();
+            }
             Event::AttemptStarted { .. }
             | Event::ConfigChanged { .. }
             | Event::WorkerStarted { .. }

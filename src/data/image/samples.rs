@@ -8,13 +8,13 @@ use super::store::{Geometry, Store};
 use crate::config::Augment;
 use crate::data::batch::{AugmentKey, Input, Part, Target};
 use crate::data::dataset::Samples;
-use crate::data::split::PartSamples;
+use crate::data::split::{PartSamples, Parts};
 use crate::run::Fault;
 
 /// Stores with the images of each part.
 pub(super) struct ImageSamples {
     stores: Vec<Store>,
-    parts: Vec<PartSamples>,
+    parts: Parts,
     geometry: Geometry,
     scale: Scale,
     augment: Augment,
@@ -30,21 +30,17 @@ impl ImageSamples {
     ) -> Self {
         Self {
             stores,
-            parts,
+            parts: Parts(parts),
             geometry,
             scale: scale(&preparation.mean, &preparation.std),
             augment,
         }
     }
-
-    fn part(&self, part: Part) -> Option<&PartSamples> {
-        self.parts.iter().find(|found| found.part == part)
-    }
 }
 
 impl Samples for ImageSamples {
     fn count(&self, part: Part) -> usize {
-        self.part(part).map_or(0, |part| part.samples.len())
+        self.parts.count(part)
     }
 
     fn batch(
@@ -53,9 +49,7 @@ impl Samples for ImageSamples {
         places: &[usize],
         augment: Option<AugmentKey>,
     ) -> Result<(Input, Target), Fault> {
-        let Some(part) = self.part(part) else {
-            return Err(Fault::internal("there is no such part of the images"));
-        };
+        let part = self.parts.get(part)?;
         let store = &self.stores[part.source];
         let images: Vec<(usize, usize)> = places
             .iter()
@@ -90,10 +84,7 @@ impl Samples for ImageSamples {
     }
 
     fn name(&self, part: Part, place: usize) -> String {
-        match self
-            .part(part)
-            .and_then(|part| Some((part.source, part.samples.get(place)?)))
-        {
+        match self.parts.locate(part, place) {
             Some((store, index)) => self.stores[store].name(index),
             None => format!("sample {place}"),
         }

@@ -7,14 +7,14 @@ use super::raw::RawTable;
 use crate::data::batch::{AugmentKey, Input, Part, Target};
 use crate::data::dataset::Samples;
 use crate::data::source::file_name;
-use crate::data::split::PartSamples;
+use crate::data::split::{PartSamples, Parts};
 use crate::run::Fault;
 
 /// Encoded tables with the rows of each part.
 pub(super) struct TableSamples {
     tables: Vec<Encoded>,
     paths: Vec<PathBuf>,
-    parts: Vec<PartSamples>,
+    parts: Parts,
 }
 
 impl TableSamples {
@@ -22,18 +22,14 @@ impl TableSamples {
         Self {
             tables,
             paths: raw.iter().map(|table| table.path.clone()).collect(),
-            parts,
+            parts: Parts(parts),
         }
-    }
-
-    fn part(&self, part: Part) -> Option<&PartSamples> {
-        self.parts.iter().find(|found| found.part == part)
     }
 }
 
 impl Samples for TableSamples {
     fn count(&self, part: Part) -> usize {
-        self.part(part).map_or(0, |part| part.samples.len())
+        self.parts.count(part)
     }
 
     fn batch(
@@ -42,9 +38,7 @@ impl Samples for TableSamples {
         places: &[usize],
         _augment: Option<AugmentKey>,
     ) -> Result<(Input, Target), Fault> {
-        let Some(part) = self.part(part) else {
-            return Err(Fault::internal("there is no such part of the table"));
-        };
+        let part = self.parts.get(part)?;
         let table = &self.tables[part.source];
         let rows: Vec<usize> = places
             .iter()
@@ -74,10 +68,7 @@ impl Samples for TableSamples {
     }
 
     fn name(&self, part: Part, place: usize) -> String {
-        match self
-            .part(part)
-            .and_then(|part| Some((part.source, part.samples.get(place)?)))
-        {
+        match self.parts.locate(part, place) {
             Some((table, row)) => {
                 format!("row {} of {}", row + 1, file_name(&self.paths[table]))
             }

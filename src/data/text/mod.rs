@@ -28,7 +28,7 @@ use super::batch::{AugmentKey, Input, InputShape, Part, Target, TargetShape};
 use super::dataset::{Opened, Samples};
 use super::prepared::{Earlier, FileRecord, Preparation};
 use super::source::{Source, damaged, hex};
-use super::split::{PartSamples, parts};
+use super::split::{PartSamples, Parts, parts};
 use super::token_file::{TokenFacts, TokenFile, TokenFileError};
 use crate::config::{Split, TextData};
 use crate::run::Fault;
@@ -103,7 +103,7 @@ pub(super) fn open(config: &TextData, seed: u64, earlier: &Earlier) -> Result<Op
         target: TargetShape::NextToken { vocabulary },
         samples: Box::new(TextSamples {
             streams,
-            parts,
+            parts: Parts(parts),
             length,
         }),
         report,
@@ -221,19 +221,13 @@ fn key(
 /// Batches of windows.
 struct TextSamples {
     streams: Vec<Stream>,
-    parts: Vec<PartSamples>,
+    parts: Parts,
     length: usize,
-}
-
-impl TextSamples {
-    fn part(&self, part: Part) -> Option<&PartSamples> {
-        self.parts.iter().find(|found| found.part == part)
-    }
 }
 
 impl Samples for TextSamples {
     fn count(&self, part: Part) -> usize {
-        self.part(part).map_or(0, |part| part.samples.len())
+        self.parts.count(part)
     }
 
     fn batch(
@@ -242,9 +236,7 @@ impl Samples for TextSamples {
         places: &[usize],
         _augment: Option<AugmentKey>,
     ) -> Result<(Input, Target), Fault> {
-        let Some(part) = self.part(part) else {
-            return Err(Fault::internal("there is no such part of the text"));
-        };
+        let part = self.parts.get(part)?;
         let tokens = &self.streams[part.source].tokens;
         let count = windows(tokens.len(), self.length);
         let mut ids = Vec::with_capacity(places.len() * self.length);
@@ -267,10 +259,7 @@ impl Samples for TextSamples {
     }
 
     fn name(&self, part: Part, place: usize) -> String {
-        match self
-            .part(part)
-            .and_then(|part| Some((part.source, part.samples.get(place)?)))
-        {
+        match self.parts.locate(part, place) {
             Some((stream, window)) => format!(
                 "tokens {} to {} of {}",
                 window * self.length,
