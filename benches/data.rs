@@ -11,7 +11,7 @@ use divan::Bencher;
 use trainer::config::{Config, Source, parse};
 use trainer::data::{AugmentKey, Dataset, Part, Prefetcher};
 use trainer::plan::Timetable;
-use trainer::run::{Epoch, SampleId, Step};
+use trainer::run::{Epoch, SampleId, Seat, Step};
 
 /// The example configs.
 const CONFIGS: [&str; 4] = ["digits", "adult", "text", "fashion"];
@@ -69,7 +69,14 @@ fn wait_for_a_prefetched_step(bencher: Bencher<'_, '_>, name: &str) {
     if let Some(config) = config(name) {
         let dataset = Arc::new(Dataset::open(&config.data, config.seed, None).unwrap());
         let timetable = Timetable::new(&config, dataset.samples(Part::Train));
-        let mut prefetcher = Prefetcher::start(dataset, timetable, config.seed, Step::new(0), 4);
+        let mut prefetcher = Prefetcher::start(
+            dataset,
+            timetable,
+            config.seed,
+            Step::new(0),
+            4,
+            Seat::ALONE,
+        );
         bencher.bench_local(|| prefetcher.next().unwrap());
     }
 }

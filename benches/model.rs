@@ -51,7 +51,7 @@ fn passes(bencher: Bencher<'_, '_>, model: &Model, input: &InputShape, n: usize)
             (TargetShape::NextToken { vocabulary }, Input::Tokens { ids })
         }
     };
-    let device = device::open(Backend::Flex, 0).unwrap();
+    let device = device::open(Backend::Flex, 0, 0).unwrap();
     let network = Network::expand(model, input, &target).unwrap();
     let parameters = Parameters::initial(&network, 1, &device);
     let buffers = Buffers::initial(&network, &device);

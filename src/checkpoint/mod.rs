@@ -13,6 +13,7 @@ mod keep;
 mod layout;
 mod manifest;
 mod name;
+mod pack;
 mod read;
 mod recover;
 mod state;

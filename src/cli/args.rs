@@ -75,6 +75,8 @@ pub(super) enum Command {
     Stop(Control),
     /// Write a checkpoint of a running run now
     Checkpoint(Control),
+    /// Give a running run another number of workers
+    Resize(Resize),
     /// Remove runs with all their files
     Rm(Rm),
     /// Print layers, shapes, parameters and memory of a config's model
@@ -146,6 +148,9 @@ pub(super) struct Run {
     /// Name of the run instead of the config's `name`
     #[arg(long)]
     pub(super) name: Option<String>,
+    /// Workers instead of the config's `resources.slots`: a number, or `all`
+    #[arg(long, value_name = "N")]
+    pub(super) slots: Option<String>,
     /// Print events as JSON lines; the first holds id, name and directory of the run
     #[arg(long)]
     pub(super) json: bool,
@@ -163,12 +168,29 @@ pub(super) struct Resume {
     /// Changed keys.
     #[command(flatten)]
     pub(super) set: Overrides,
+    /// Workers of this attempt instead of the config's `resources.slots`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(super) slots: Option<u32>,
     /// Permit a config that differs from the recorded one
     #[arg(long)]
     pub(super) allow_config_change: bool,
     /// Print events as JSON lines; the first holds id, name and directory of the run
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// `trainer resize`.
+#[derive(Debug, Args)]
+pub(super) struct Resize {
+    /// The run.
+    #[command(flatten)]
+    pub(super) name: RunName,
+    /// Number of workers, at most the config's `train.shards`
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(super) size: u32,
+    /// Seconds to wait for the run's answer
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub(super) timeout: u64,
 }
 
 /// `trainer ls`.

@@ -12,7 +12,7 @@ use super::args::{Cli, Command, Global};
 use super::outcome::{CommandResult, Outcome, Stop};
 use super::{
     checkpoint, checkpoints, completions, config, data, logs, ls, man, metrics, model, pause,
-    resume, rm, run, show,
+    resize, resume, rm, run, show,
 };
 
 /// Runs the command line `arguments`, the program's name first.
@@ -72,6 +72,7 @@ fn dispatch(cli: &Cli, out: &mut dyn Write) -> CommandResult {
         Command::Logs(args) => logs::logs(args, runs_dir, out),
         Command::Checkpoints(args) => checkpoints::checkpoints(args, runs_dir, out),
         Command::Pause(args) => pause::pause(args, runs_dir, quiet, out),
+        Command::Resize(args) => resize::resize(args, runs_dir, quiet, out),
         Command::Stop(args) => pause::stop(args, runs_dir, quiet, out),
         Command::Checkpoint(args) => checkpoint::checkpoint(args, runs_dir, quiet, out),
         Command::Rm(args) => rm::rm(args, runs_dir, quiet, out),

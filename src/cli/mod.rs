@@ -23,6 +23,7 @@ mod metrics;
 mod model;
 mod outcome;
 mod pause;
+mod resize;
 mod resume;
 mod rm;
 mod run;

@@ -38,6 +38,7 @@ pub(super) fn resume(
             .as_ref()
             .map(|(config, source)| (config, source.as_str())),
         allow_config_change: args.allow_config_change,
+        slots: args.slots,
     };
     let finished = supervisor::resume(request, &mut readers)?;
     let attempts = store::summary(&dir).map_err(Fault::from)?.attempts;

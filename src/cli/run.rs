@@ -15,6 +15,11 @@ pub(super) fn run(args: &Run, runs_dir: &Path, quiet: bool) -> CommandResult {
     let mut changes = args.set.set.clone();
     // The name is part of the config, so that it is checked and recorded like everything else.
     changes.extend(args.name.iter().map(|name| format!("name={name}")));
+    changes.extend(
+        args.slots
+            .iter()
+            .map(|slots| format!("resources.slots={slots}")),
+    );
     let loaded = load(&args.config, &changes)?;
     let display = Display::choose(args.json, quiet);
     let mut readers = display.readers(Origin::New {

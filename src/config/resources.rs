@@ -37,7 +37,8 @@ record! {
     pub struct Resources {
         /// Where tensors live.
         backend: Backend => names(), default Backend::Auto;
-        /// Worker processes, one per device. This version runs one.
+        /// Worker processes, one per device, at most `train.shards`; `"all"` takes every device, on
+        /// the CPU one worker per core. The result does not depend on it.
         slots: Slots => SlotsForm, default Slots::Count(1);
         /// Compute threads of each worker on the CPU; 0 takes the cores shared out among the
         /// workers. The result does not depend on it.

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 
 use super::batch::{AugmentKey, Batch, Part};
 use super::dataset::Dataset;
-use crate::plan::{StepPlan, Timetable};
-use crate::run::{Fault, ShardId, Step};
+use crate::plan::{StepPlan, Timetable, shards_of};
+use crate::run::{Fault, Seat, ShardId, Step};
 
 /// Most threads that prepare steps.
 const THREADS_MAX: usize = 4;
@@ -18,8 +18,18 @@ const THREADS_MAX: usize = 4;
 pub struct StepBatch {
     /// Which samples, in which shards.
     pub plan: StepPlan,
-    /// One batch per shard, by [`ShardId`]; an empty shard's has no ids.
+    /// This worker's first shard.
+    pub first: ShardId,
+    /// The batches of this worker's shards, none of them empty; there may be none.
     pub shards: Vec<Batch>,
+}
+
+impl StepBatch {
+    /// This worker's shards with their ids.
+    pub fn shards(&self) -> impl Iterator<Item = (ShardId, &Batch)> {
+        let ids = (self.first.get()..).map(ShardId::new);
+        ids.zip(&self.shards)
+    }
 }
 
 /// Prepares the steps of a timetable, at most `ahead` of them before they are asked for.
@@ -39,6 +49,7 @@ struct Work {
     dataset: Arc<Dataset>,
     timetable: Timetable,
     seed: u64,
+    seat: Seat,
     ahead: u64,
     state: Mutex<State>,
     /// A step is ready, or a thread is gone.
@@ -58,7 +69,7 @@ struct State {
 }
 
 impl Prefetcher {
-    /// Begins with the step that follows `from` finished ones. With `ahead` 0 there is no thread
+    /// Begins with the step that follows `from` finished ones, for one worker of a group. With `ahead` 0 there is no thread
     /// and steps are prepared when they are asked for; so they are where no thread can be started.
     #[must_use]
     pub fn start(
@@ -67,11 +78,13 @@ impl Prefetcher {
         seed: u64,
         from: Step,
         ahead: usize,
+        seat: Seat,
     ) -> Self {
         let work = Arc::new(Work {
             dataset,
             timetable,
             seed,
+            seat,
             ahead: ahead as u64,
             state: Mutex::new(State {
                 unclaimed: from.get(),
@@ -185,8 +198,10 @@ impl Work {
             seed: self.seed,
             epoch: plan.epoch,
         };
-        let mut shards = Vec::with_capacity(plan.shards.len());
-        for shard in (0..).map(ShardId::new).take(plan.shards.len()) {
+        let own = shards_of(plan.filled(), self.seat.rank, self.seat.world);
+        let first = ShardId::new(own.start);
+        let mut shards = Vec::with_capacity(own.len());
+        for shard in own.map(ShardId::new) {
             if self.lock().stop {
                 return Err(Fault::internal("the prefetcher was stopped").at(plan.step));
             }
@@ -196,6 +211,10 @@ impl Work {
                 .map_err(|fault| fault.at(plan.step))?;
             shards.push(batch);
         }
-        Ok(StepBatch { plan, shards })
+        Ok(StepBatch {
+            plan,
+            first,
+            shards,
+        })
     }
 }

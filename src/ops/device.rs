@@ -11,18 +11,20 @@ use crate::run::Fault;
 
 /// Opens a device without automatic differentiation and sets the number of compute threads.
 ///
-/// `threads` = 0 takes all cores. The number is set by the first call of a process; later calls
-/// leave it, which changes no result.
+/// `index` chooses among several devices of a kind: each worker has its own. `threads` = 0 takes all
+/// cores. The number is set by the first call of a process; later calls leave it, which changes no
+/// result.
 ///
 /// # Errors
 ///
 /// A fault of class machine when the config asks for a device that is not there or does not work.
-pub fn open(backend: Backend, threads: u32) -> Result<Device, Fault> {
+pub fn open(backend: Backend, index: u32, threads: u32) -> Result<Device, Fault> {
     set_threads(threads)?;
     match backend {
         Backend::Flex => Ok(Device::flex()),
-        Backend::Auto => Ok(usable_cuda().unwrap_or_else(|_| Device::flex())),
-        Backend::Cuda => usable_cuda(),
+        // Workers on different kinds of devices would not agree: whether there is one decides for all.
+        Backend::Auto if usable_cuda(0).is_err() => Ok(Device::flex()),
+        Backend::Auto | Backend::Cuda => usable_cuda(index),
         Backend::Tch => libtorch(),
     }
 }
@@ -61,12 +63,20 @@ fn set_threads(threads: u32) -> Result<(), Fault> {
 const THREADS_MAX: usize = 1024;
 
 #[cfg(feature = "cuda")]
-fn usable_cuda() -> Result<Device, Fault> {
+fn usable_cuda(index: u32) -> Result<Device, Fault> {
     // Listing asks the driver, if there is one; creating a device without a driver would panic in
     // a thread of the runtime.
-    let Some(device) = Device::enumerate(DeviceType::Cuda).into_iter().next() else {
-        return Err(Fault::machine("there is no usable CUDA device")
-            .advise("check `nvidia-smi`, or set `resources.backend` to \"auto\" or \"flex\""));
+    let devices = Device::enumerate(DeviceType::Cuda);
+    let count = devices.len();
+    let Some(device) = devices.into_iter().nth(index as usize) else {
+        return Err(match count {
+            0 => Fault::machine("there is no usable CUDA device")
+                .advise("check `nvidia-smi`, or set `resources.backend` to \"auto\" or \"flex\""),
+            _ => Fault::machine(format!(
+                "worker {index} needs a CUDA device of its own, and there are {count}"
+            ))
+            .advise(format!("set `resources.slots` to at most {count}")),
+        });
     };
     let probe = device.clone();
     match quietly(move || {
@@ -107,7 +117,7 @@ fn quietly<T: Send + 'static>(
 }
 
 #[cfg(not(feature = "cuda"))]
-fn usable_cuda() -> Result<Device, Fault> {
+fn usable_cuda(_: u32) -> Result<Device, Fault> {
     Err(Fault::machine("this program was built without CUDA")
         .advise("set `resources.backend` to \"auto\" or \"flex\", or build with feature `cuda`"))
 }
@@ -134,8 +144,8 @@ mod tests {
 
     #[test]
     fn auto_and_flex_always_open() {
-        assert!(open(Backend::Auto, 2).is_ok());
-        let device = open(Backend::Flex, 0).unwrap();
+        assert!(open(Backend::Auto, 0, 2).is_ok());
+        let device = open(Backend::Flex, 0, 0).unwrap();
         assert!(!device.is_autodiff());
         assert!(
             describe(&device).starts_with("cpu (flex, "),
@@ -147,14 +157,14 @@ mod tests {
     #[test]
     fn too_many_threads_are_refused() {
         assert_eq!(
-            open(Backend::Flex, u32::MAX).unwrap_err().class,
+            open(Backend::Flex, 0, u32::MAX).unwrap_err().class,
             FaultClass::Usage
         );
     }
 
     #[test]
     fn missing_devices_are_faults_of_the_machine() {
-        if let Err(fault) = open(Backend::Cuda, 1) {
+        if let Err(fault) = open(Backend::Cuda, 0, 1) {
             assert_eq!(fault.class, FaultClass::Machine);
             assert!(
                 fault.advice.contains("resources.backend"),
@@ -163,7 +173,7 @@ mod tests {
             );
         }
         if cfg!(not(feature = "tch")) {
-            let fault = open(Backend::Tch, 1).unwrap_err();
+            let fault = open(Backend::Tch, 0, 1).unwrap_err();
             assert_eq!(fault.class, FaultClass::Machine);
         }
     }

@@ -124,6 +124,13 @@ impl StepPlan {
     pub fn shard(&self, shard: ShardId) -> &[SampleId] {
         &self.samples[self.shards[shard.get() as usize].clone()]
     }
+
+    /// Number of shards that hold samples; those that do not come last.
+    #[must_use]
+    pub fn filled(&self) -> u32 {
+        let filled = self.shards.iter().take_while(|shard| !shard.is_empty());
+        u32::try_from(filled.count()).unwrap_or(u32::MAX)
+    }
 }
 
 /// Cuts `len` things into `parts` ranges whose sizes differ by at most one, larger ones first.

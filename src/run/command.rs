@@ -26,6 +26,8 @@ pub enum ControlRequest {
     Stop,
     /// See [`Command::Checkpoint`]; answered when the checkpoint is committed.
     Checkpoint,
+    /// Go on with this number of workers; the result does not depend on it.
+    Resize(u32),
     /// The run's summary as the supervisor sees it.
     Status,
     /// Every journal entry from now on, until the connection closes.

@@ -62,6 +62,29 @@ count!(
     /// Number of workers in a group.
     WorldSize(u32)
 );
+/// A worker's place in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seat {
+    /// Which worker.
+    pub rank: Rank,
+    /// Of how many.
+    pub world: WorldSize,
+}
+
+impl Seat {
+    /// The place of a worker that has no others.
+    pub const ALONE: Self = Self {
+        rank: Rank::new(0),
+        world: WorldSize::new(1),
+    };
+
+    /// Whether this is the worker that reports and writes checkpoints.
+    #[must_use]
+    pub fn is_first(self) -> bool {
+        self.rank.get() == 0
+    }
+}
+
 count!(
     /// How often a run was started: 1 for the first start, one more for each resume or restart.
     Attempt(u32)

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, Environment, Epoch, Fault, Rank, RunId, RunState, StateCause, Step};
+use super::{
+    Attempt, Environment, Epoch, Fault, Rank, RunId, RunState, StateCause, Step, WorldSize,
+};
 
 /// Name of the training split in metrics and files.
 pub const SPLIT_TRAIN: &str = "train";
@@ -24,6 +26,17 @@ pub struct Entry {
     pub attempt: Attempt,
     /// What happened.
     pub event: Event,
+}
+
+/// Where an event stands among those that all workers of a group know alike: the step that was
+/// finished, and which event of its boundary. The first worker tells them; one that takes over may
+/// tell some of them again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place {
+    /// Finished steps.
+    pub step: Step,
+    /// From 0 at each step.
+    pub index: u32,
 }
 
 /// Something that happened.
@@ -83,6 +96,27 @@ pub enum Event {
         status: String,
         /// Whether another is started in its place.
         restarts: bool,
+    },
+    /// Several workers form a group, or another one than before.
+    GroupFormed {
+        /// Number of workers.
+        world_size: WorldSize,
+        /// Worker processes by rank.
+        slots: Vec<Rank>,
+        /// Finished steps that are held in memory; none where training begins from a checkpoint or
+        /// from the start.
+        step: Option<Step>,
+    },
+    /// The group trains again after a worker was lost, hung or came.
+    Recovered {
+        /// What had happened, in words.
+        cause: String,
+        /// The first step that was finished afterwards.
+        step: Step,
+        /// Number of workers.
+        world_size: WorldSize,
+        /// Where the time went.
+        timing: RecoveryTiming,
     },
     /// The data were read, split and validated.
     DataPrepared {
@@ -173,6 +207,19 @@ pub enum Event {
         /// All that is known.
         fault: Fault,
     },
+}
+
+/// Parts of a recovery, in seconds, one after another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecoveryTiming {
+    /// From the last sign of life of the lost worker until its loss was noticed.
+    pub detect: f64,
+    /// Until all workers of the new group were there, replacements included.
+    pub regroup: f64,
+    /// Until all of them held the same state.
+    pub transfer: f64,
+    /// Until the first step was finished.
+    pub first_step: f64,
 }
 
 /// Where the time of a step went, in seconds.

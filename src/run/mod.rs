@@ -16,12 +16,12 @@ mod summary;
 pub mod wire;
 
 pub use command::{Command, ControlReply, ControlRequest};
-pub use count::{Attempt, Epoch, Rank, SampleId, ShardId, Step, WorldSize};
+pub use count::{Attempt, Epoch, Rank, SampleId, Seat, ShardId, Step, WorldSize};
 pub use dir::{RunDir, RunIdentity};
 pub use environment::{Environment, Gpu};
 pub use event::{
     CheckpointInfo, ClassCount, DataSummary, Entry, Event, LayerSummary, PartSummary, Phases,
-    SPLIT_TEST, SPLIT_TRAIN, SPLIT_VALIDATION, StepReport,
+    Place, RecoveryTiming, SPLIT_TEST, SPLIT_TRAIN, SPLIT_VALIDATION, StepReport,
 };
 pub use fault::{Fault, FaultClass};
 pub use id::RunId;

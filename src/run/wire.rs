@@ -4,14 +4,15 @@
 //! binary that was replaced while a run was alive.
 
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Event, Fault, Step};
+use super::{Attempt, Command, Event, Fault, Place, Rank, Seat, Step, WorldSize};
 
 /// Version of the messages below. Different versions do not talk.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// Largest frame, in bytes. A layer list of a very deep model is the largest message known.
 pub const FRAME_BYTES_MAX: u32 = 16 << 20;
@@ -22,6 +23,8 @@ pub const FRAME_BYTES_MAX: u32 = 16 << 20;
 pub enum Phase {
     /// Reads and prepares data, builds the model, loads a checkpoint.
     Preparing,
+    /// Waits for the others of its group.
+    Waiting,
     /// Trains.
     Stepping,
     /// Evaluates.
@@ -42,6 +45,19 @@ pub enum Outcome {
     Paused,
     /// Stopped on request, checkpoint written.
     Stopped,
+    /// The group goes on without this worker.
+    Released,
+}
+
+/// Where a worker stands in the sequence of things that its group does together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// Collectives begun in this group.
+    pub number: u64,
+    /// What the last one is.
+    pub kind: String,
+    /// Whether it waits in it for others.
+    pub waiting: bool,
 }
 
 /// Worker to supervisor.
@@ -55,14 +71,30 @@ pub enum FromWorker {
         /// Its process id.
         pid: u32,
     },
+    /// Data and model are there, or the group came apart: it can be one of a group.
+    Ready {
+        /// Numbers of a vector that a group sums in a step.
+        vector_len: u64,
+        /// Finished steps of the state in memory, if there is one.
+        step: Option<Step>,
+    },
+    /// The workers of the group hold the same state; the first one says so.
+    Agreed,
     /// Something happened.
-    Event(Box<Event>),
+    Event {
+        /// Where it stands among those that all workers know.
+        place: Option<Place>,
+        /// What.
+        event: Box<Event>,
+    },
     /// Sign of life, at least once a second.
     Heartbeat {
         /// Finished steps.
         step: Step,
         /// What it does.
         phase: Phase,
+        /// Where it stands in its group, while it is in one.
+        position: Option<Position>,
     },
     /// Training ended well. Last message.
     Done(Outcome),
@@ -70,7 +102,38 @@ pub enum FromWorker {
     Failed(Box<Fault>),
 }
 
-/// Supervisor to worker: the job, then commands ([`super::Command`]).
+/// Supervisor to worker, after the job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToWorker {
+    /// To the first worker of a group: what is asked of the run.
+    Command(Command),
+    /// Train as one of this group.
+    Form(Formation),
+    /// Leave the group of this number, keep the state in memory, and say [`FromWorker::Ready`].
+    Abort(u64),
+    /// End: the group goes on without this worker.
+    Leave,
+}
+
+/// A group, as one of its workers is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Formation {
+    /// Number of the group within this session, from 1.
+    pub number: u64,
+    /// This worker's place in it.
+    pub seat: Seat,
+    /// Numbers of the longest vector that is summed.
+    pub vector_len: u64,
+    /// Most partial sums of one worker.
+    pub nodes_max: u64,
+    /// Shared memory of a group on one host; none for one worker.
+    pub segment: Option<PathBuf>,
+    /// Longest time that a worker waits for the others, in milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// Supervisor to worker: what to train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// [`WIRE_VERSION`] of the supervisor.
@@ -80,13 +143,13 @@ pub struct Job {
     /// Its SHA-256; the worker recomputes it.
     pub config_sha256: String,
     /// Run directory.
-    pub run_dir: std::path::PathBuf,
-    /// Rank of this worker.
-    pub rank: super::Rank,
+    pub run_dir: PathBuf,
+    /// Number of this worker process: its rank, unless a group was formed without some of the others.
+    pub rank: Rank,
     /// Workers in the group.
-    pub world_size: super::WorldSize,
+    pub world_size: WorldSize,
     /// Attempt.
-    pub attempt: super::Attempt,
+    pub attempt: Attempt,
     /// Directory name of the checkpoint to continue from.
     pub checkpoint: Option<String>,
     /// Compute threads.
@@ -161,6 +224,7 @@ mod tests {
         let message = FromWorker::Heartbeat {
             step: Step::new(3),
             phase: Phase::Stepping,
+            position: None,
         };
         send(&mut pipe, &message).unwrap();
         send(&mut pipe, &FromWorker::Done(Outcome::Paused)).unwrap();

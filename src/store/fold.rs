@@ -206,6 +206,8 @@ fn apply(summary: &mut RunSummary, event: &Event) {
         | Event::AttemptStarted { .. }
         | Event::WorkerStarted { .. }
         | Event::WorkerExited { .. }
+        | Event::GroupFormed { .. }
+        | Event::Recovered { .. }
         | Event::Evaluated { .. }
         | Event::CheckpointFailed { .. }
         | Event::Warned { .. }

@@ -352,6 +352,8 @@ fn is_urgent(event: &Event) -> bool {
         Event::WorkerStarted { .. }
         | Event::DataPrepared { .. }
         | Event::ModelBuilt { .. }
+        | Event::GroupFormed { .. }
+        | Event::Recovered { .. }
         | Event::StepFinished(_)
         | Event::MemoryMeasured { .. }
         | Event::Warned { .. } => false,

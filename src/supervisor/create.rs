@@ -10,7 +10,7 @@ use super::launch::{Launch, Processes};
 use super::recorder::Recorder;
 use super::recovery::Machine;
 use super::session::{Finished, Plan, Session};
-use crate::config::{Backend, Config};
+use crate::config::{Backend, Config, Slots};
 use crate::device::{ProbeOptions, cores};
 use crate::run::{Attempt, Entry, Event, Fault, Reader, RunDir, RunId, RunIdentity, RunState};
 use crate::store::{DIRECTORY_FORMAT, Feed, Fold, JOURNAL_FORMAT, Journal, Lock, now_ms, remove};
@@ -48,19 +48,8 @@ pub(super) fn start_with(
     let config = new.config.to_toml();
     let config_sha256 = new.config.sha256();
     let made = make(&new, &config, &config_sha256)?;
-    let plan = Plan {
-        dir: made.dir.clone(),
-        config,
-        config_sha256,
-        machine: Machine::new(
-            new.config.recovery.clone(),
-            RunState::Queued,
-            Attempt::new(1),
-        ),
-        reason: "the run was started".to_string(),
-        checkpoint: None,
-        probe: probe_options(new.config),
-    };
+    let machine = machine(new.config, None, RunState::Queued, Attempt::new(1));
+    let plan = plan(&made.dir, new.config, machine);
     let finished = supervise(plan, made, readers, launcher)?;
     discard_if_rejected(&finished);
     Ok(finished)
@@ -120,8 +109,55 @@ pub(super) fn supervise(
     })
 }
 
+/// What a session is about that starts a run of this config.
+pub(super) fn plan(dir: &RunDir, config: &Config, machine: Machine) -> Plan {
+    Plan {
+        dir: dir.clone(),
+        config: config.to_toml(),
+        config_sha256: config.sha256(),
+        machine,
+        reason: "the run was started".to_string(),
+        checkpoint: None,
+        probe: probe_options(config),
+        shards: config.train.shards.max(1),
+        timeout_ms: timeout_ms(config),
+        threads: config.resources.threads,
+    }
+}
+
+/// Decisions about a run of this config, with `slots` workers or those of the config.
+pub(super) fn machine(
+    config: &Config,
+    slots: Option<u32>,
+    state: RunState,
+    attempt: Attempt,
+) -> Machine {
+    let most = config.train.shards.max(1);
+    let size = slots.unwrap_or(match config.resources.slots {
+        Slots::Count(count) => count,
+        Slots::All => cores(),
+    });
+    Machine::new(
+        config.recovery.clone(),
+        state,
+        attempt,
+        size.min(most),
+        most,
+    )
+}
+
+/// Longest time that a worker waits for the others of its group. The supervisor finds out much sooner
+/// who is missing; this is for the case that it does not.
+fn timeout_ms(config: &Config) -> u64 {
+    const NEVER: u64 = 1_000_000_000_000;
+    match config.recovery.hang_timeout_s {
+        0 => NEVER,
+        seconds => seconds.saturating_mul(2_000).saturating_add(10_000),
+    }
+}
+
 /// Facts that only the config knows.
-pub(super) fn probe_options(config: &Config) -> ProbeOptions {
+fn probe_options(config: &Config) -> ProbeOptions {
     let backend = match config.resources.backend {
         Backend::Auto => "auto",
         Backend::Cuda => "cuda",

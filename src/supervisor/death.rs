@@ -1,12 +1,13 @@
 //! The death of a worker: what it means and what to say of it.
 
 use super::ending::Ending;
-use super::recovery::RANK;
-use crate::run::{Fault, FaultClass, Step};
+use crate::run::{Fault, FaultClass, Rank, Step};
 
 /// A worker's death.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Death {
+    /// Slot of the worker.
+    pub(super) slot: Rank,
     /// Last step it finished, if it got so far.
     pub(super) step: Option<Step>,
     /// How its process ended.
@@ -37,12 +38,17 @@ impl Death {
     /// Why no other worker is started: it died `again` the same way, or `deaths` times within
     /// `window_s` seconds.
     pub(super) fn given_up(&self, again: bool, deaths: usize, window_s: u64) -> Fault {
-        let words = self.words();
+        let (slot, words) = (self.slot, self.words());
         let message = if again {
-            format!("rank {RANK} died twice in the same place: {words}")
+            format!("rank {slot} died twice in the same place: {words}")
         } else {
-            let times = if deaths == 1 { "time" } else { "times" };
-            format!("rank {RANK} died {deaths} {times} within {window_s} s, last: {words}")
+            if deaths == 1 {
+                format!("rank {slot} died: {words}")
+            } else {
+                format!(
+                    "workers died {deaths} times within {window_s} s, last rank {slot}: {words}"
+                )
+            }
         };
         let advice = match self.ending {
             Ending::OutOfMemory(_) => {
@@ -55,7 +61,7 @@ impl Death {
             }
         };
         let mut fault = Fault::new(FaultClass::Workers, message).advise(advice);
-        fault.rank = Some(RANK);
+        fault.rank = Some(slot);
         fault.step = self.step;
         fault
     }

@@ -30,19 +30,13 @@ impl Health {
         }
     }
 
-    /// A sign of life.
-    pub(super) fn heartbeat(&mut self, step: Step, phase: Phase, now: Duration) {
+    /// A sign of life. A worker that `waits` for others does what it should: one of those is late.
+    pub(super) fn heartbeat(&mut self, step: Step, phase: Phase, waits: bool, now: Duration) {
         self.heard = now;
-        if self.at != (step, phase) {
+        if waits || phase == Phase::Waiting || self.at != (step, phase) {
             self.at = (step, phase);
             self.progressed = now;
         }
-    }
-
-    /// A finished step.
-    pub(super) fn step(&mut self, step: Step, now: Duration) {
-        self.event(now);
-        self.at.0 = step;
     }
 
     /// An event of the worker: it lives and gets on.
@@ -79,6 +73,7 @@ impl Health {
         }
         let doing = match phase {
             Phase::Preparing => "preparing data and model",
+            Phase::Waiting => "waiting for its group",
             Phase::Stepping => "training",
             Phase::Evaluating => "evaluating",
             Phase::Saving => "saving a checkpoint",
@@ -111,7 +106,7 @@ mod tests {
 
     fn stepping() -> Health {
         let mut health = Health::new(10, Step::new(0), at(0));
-        health.heartbeat(Step::new(5), Phase::Stepping, at(1));
+        health.heartbeat(Step::new(5), Phase::Stepping, false, at(1));
         health
     }
 
@@ -127,10 +122,10 @@ mod tests {
     fn heartbeats_without_progress_are_a_hang() {
         let mut health = stepping();
         for second in 2..11 {
-            health.heartbeat(Step::new(5), Phase::Stepping, at(second));
+            health.heartbeat(Step::new(5), Phase::Stepping, false, at(second));
             assert_eq!(health.verdict(at(second), Some(0.0)), None);
         }
-        health.heartbeat(Step::new(5), Phase::Stepping, at(11));
+        health.heartbeat(Step::new(5), Phase::Stepping, false, at(11));
         assert!(
             health
                 .verdict(at(11), Some(0.0))
@@ -151,7 +146,7 @@ mod tests {
                 let mut health = Health::new(10, Step::new(0), at(0));
                 let mut hung = false;
                 for second in 1..30u32 {
-                    health.heartbeat(Step::new(5), phase, at(second.into()));
+                    health.heartbeat(Step::new(5), phase, false, at(second.into()));
                     let used = f64::from(second) * share;
                     hung |= health.verdict(at(second.into()), Some(used)).is_some();
                 }
@@ -170,5 +165,16 @@ mod tests {
         assert!(health.verdict(at(110), None).is_some());
         let mut never = Health::new(0, Step::new(0), at(0));
         assert_eq!(never.verdict(at(1_000_000), None), None);
+    }
+
+    #[test]
+    fn whoever_waits_for_others_is_not_the_one_that_hangs() {
+        let mut health = stepping();
+        for second in 2..60 {
+            health.heartbeat(Step::new(5), Phase::Stepping, true, at(second));
+            assert_eq!(health.verdict(at(second), Some(0.0)), None);
+        }
+        // A stopped process sends no heartbeat, whatever it waited for.
+        assert!(health.verdict(at(70), Some(0.0)).is_some());
     }
 }

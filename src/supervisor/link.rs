@@ -9,15 +9,21 @@ use std::{fs::OpenOptions, io, io::Write as _};
 
 use super::launch::Launched;
 use super::session::Input;
-use crate::run::wire::{self, FromWorker, Job, WireError};
-use crate::run::{Attempt, Command, Rank, RunDir};
+use crate::run::wire::{self, FromWorker, Job, ToWorker, WireError};
+use crate::run::{Rank, RunDir};
 
 /// Longest time that a command may wait for room in the channel. A worker that does not read for so
 /// long hangs, and is found out by other means.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Number of a worker process among all that a session has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkId(pub(super) u64);
+
 /// A worker as its supervisor holds it.
 pub(super) struct Link {
+    /// Which process this is; a slot may have another one later.
+    pub(super) id: LinkId,
     /// Process id.
     pub(super) pid: u32,
     channel: UnixStream,
@@ -33,6 +39,7 @@ impl Link {
     /// When the channel or a thread cannot be set up; the process is killed then.
     pub(super) fn start(
         launched: Launched,
+        id: LinkId,
         job: &Job,
         inputs: &SyncSender<Input>,
     ) -> io::Result<Self> {
@@ -42,7 +49,6 @@ impl Link {
             kill,
             wait,
         } = launched;
-        let attempt = job.attempt;
         let inputs = inputs.clone();
         let set_up = || -> io::Result<UnixStream> {
             let incoming = channel.try_clone()?;
@@ -53,19 +59,24 @@ impl Link {
         thread::Builder::new()
             .name("worker link".to_string())
             .spawn(move || {
-                listen(&mut incoming, attempt, &inputs);
-                let _ = inputs.send(Input::Gone(attempt, wait()));
+                listen(&mut incoming, id, &inputs);
+                let _ = inputs.send(Input::Gone(id, wait()));
             })
             .inspect_err(|_| kill())?;
-        let mut link = Self { pid, channel, kill };
+        let mut link = Self {
+            id,
+            pid,
+            channel,
+            kill,
+        };
         // A worker that is dead already is reported by its thread.
         let _ = wire::send(&mut link.channel, job);
         Ok(link)
     }
 
-    /// Sends a command. A worker that cannot take it is dead or hangs, and is found out.
-    pub(super) fn send(&mut self, command: Command) {
-        let _ = wire::send(&mut self.channel, &command);
+    /// Sends a message. A worker that cannot take it is dead or hangs, and is found out.
+    pub(super) fn send(&mut self, message: &ToWorker) {
+        let _ = wire::send(&mut self.channel, message);
     }
 
     /// Ends the process at once, and the channel, which a child of the worker may hold open.
@@ -84,12 +95,12 @@ impl Link {
     }
 }
 
-fn listen(channel: &mut UnixStream, attempt: Attempt, inputs: &SyncSender<Input>) {
+fn listen(channel: &mut UnixStream, id: LinkId, inputs: &SyncSender<Input>) {
     loop {
         let input = match wire::receive::<FromWorker>(channel) {
-            Ok(message) => Input::Worker(attempt, message),
-            Err(WireError::Closed) => Input::Closed(attempt, None),
-            Err(error) => Input::Closed(attempt, Some(error.to_string())),
+            Ok(message) => Input::Worker(id, message),
+            Err(WireError::Closed) => Input::Closed(id, None),
+            Err(error) => Input::Closed(id, Some(error.to_string())),
         };
         let ends = matches!(input, Input::Closed(..));
         if inputs.send(input).is_err() || ends {

@@ -1,5 +1,5 @@
-//! A run from outside: makes its directory, starts its worker, records what it says, replaces it when
-//! it dies, listens for requests, and leaves with the right last word.
+//! A run from outside: makes its directory, starts its workers and makes them a group, records what they
+//! say, replaces one that dies, listens for requests, and leaves with the right last word.
 //!
 //! Everything that happens comes in through one channel; [`recovery`] decides, purely; the session
 //! writes the decision to the journal and then acts on it.
@@ -10,13 +10,18 @@
 mod control;
 mod create;
 mod death;
+mod departure;
 mod display;
 mod ending;
+mod group;
 mod hang;
 mod launch;
 mod link;
+mod member;
 mod recorder;
 mod recovery;
+mod reform;
+mod request;
 mod resume;
 mod session;
 mod signal;

@@ -1,18 +1,20 @@
 //! The decisions of a supervisor: what happened comes in, what to do comes out. Pure: no clock, no
 //! process, no file, so that every case is a line of a table in the tests.
+//!
+//! Workers are known by the number of their slot. Once all that are wanted are ready, they are told to
+//! form a group. When one is lost, the others are told to leave the group; they keep their state in
+//! memory, and with a replacement they form the next one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::death::Death;
 use super::ending::Ending;
-use super::hang::Health;
+use super::member::{LastWord, Member, Standing};
+use super::reform::Reform;
 use crate::config::Recovery;
-use crate::run::wire::{FromWorker, Outcome, Phase, WIRE_VERSION};
-use crate::run::{Attempt, Command, Event, Fault, Rank, RunState, StateCause, Step};
-
-/// The only rank of this version.
-pub(super) const RANK: Rank = Rank::new(0);
+use crate::run::wire::{FromWorker, Phase, WIRE_VERSION};
+use crate::run::{Attempt, Command, Event, Fault, Place, Rank, RunState, StateCause, Step};
 
 /// How long a worker may take to leave after its last word.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,22 +25,26 @@ const TICK_GAP_MAX: Duration = Duration::from_secs(5);
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cause {
-    /// The worker process runs.
-    Launched { pid: u32 },
+    /// The worker process of a slot runs.
+    Launched { slot: Rank, pid: u32 },
     /// It could not be started.
-    NotLaunched(Fault),
+    NotLaunched(Rank, Fault),
+    /// What a group needs could not be had.
+    NotFormed(Fault),
     /// It says something.
-    Message(FromWorker),
+    Message(Rank, FromWorker),
     /// It closed its end of the channel, or sent what nobody understands.
-    Closed(Option<String>),
+    Closed(Rank, Option<String>),
     /// Its process is gone.
-    Gone(Ending),
+    Gone(Rank, Ending),
     /// Somebody asks for something; with who, in words.
     Asked(Command, String),
+    /// Somebody asks for another number of workers; with who, in words.
+    Resize(u32, String),
     /// A signal asks to leave; with its name.
     Signal(String),
-    /// Time passed. With the processor time of the worker, where it is known.
-    Tick { cpu_seconds: Option<f64> },
+    /// Time passed. With the processor time of the workers, where it is known.
+    Tick { cpu_seconds: BTreeMap<Rank, f64> },
 }
 
 /// Something to do, in this order.
@@ -47,13 +53,23 @@ pub(super) enum Action {
     /// Write to the journal, before anything that follows.
     Record(Attempt, Event),
     /// Start a worker process.
-    Launch(Attempt),
-    /// Tell the worker.
-    Send(Command),
+    Launch(Attempt, Rank),
+    /// Tell a worker.
+    Send(Rank, Command),
+    /// Make these workers a group, in the order of their ranks.
+    Form {
+        number: u64,
+        slots: Vec<Rank>,
+        vector_len: u64,
+    },
+    /// Tell a worker to leave the group of this number.
+    Abort(Rank, u64),
+    /// Tell a worker that waits for a group that it is not needed.
+    Release(Rank),
     /// Record what the worker's threads are doing.
-    Examine,
+    Examine(Rank),
     /// End the worker process at once.
-    Kill,
+    Kill(Rank),
     /// The run is over for this supervisor.
     Finish(Finish),
 }
@@ -69,63 +85,77 @@ pub(super) struct Finish {
     pub(super) fault: Option<Fault>,
 }
 
-/// What a worker said last.
-#[derive(Clone, Debug, PartialEq)]
-enum LastWord {
-    Done(Outcome),
-    Failed(Fault),
-}
-
 /// All that decisions depend on.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
-    policy: Recovery,
-    state: RunState,
-    attempt: Attempt,
-    step: Option<Step>,
-    pid: u32,
-    health: Health,
+    pub(super) policy: Recovery,
+    pub(super) state: RunState,
+    pub(super) attempt: Attempt,
+    /// Number of workers that is wanted.
+    pub(super) size: u32,
+    /// Largest number of workers that can share a step.
+    pub(super) size_max: u32,
+    /// Living workers by slot.
+    pub(super) members: BTreeMap<Rank, Member>,
+    /// Slots whose process is being started.
+    pub(super) starting: BTreeSet<Rank>,
+    /// Number of the last group.
+    pub(super) number: u64,
+    /// Slots of the present group by rank; empty while there is none.
+    pub(super) group: Vec<Rank>,
+    /// The last event that all workers know alike.
+    pub(super) told: Option<Place>,
+    /// Last finished step.
+    pub(super) step: Option<Step>,
+    /// A recovery that is under way.
+    pub(super) reform: Option<Reform>,
     last_tick: Duration,
-    /// Since when the worker should be leaving.
-    leaving: Option<Duration>,
-    last_word: Option<LastWord>,
     /// What was asked of the run: a pause or its end.
-    wanted: Option<(Command, String)>,
+    pub(super) wanted: Option<(Command, String)>,
+    /// Whether a checkpoint was asked for that is not there yet.
+    pub(super) checkpoint_wanted: bool,
     signals: u32,
-    /// Killed because it hung.
-    hung: bool,
+    /// The last word of the worker that spoke first.
+    pub(super) verdict: Option<LastWord>,
     /// Killed because a second signal came.
-    cut_short: bool,
+    pub(super) cut_short: bool,
     /// When workers died, within the window.
-    deaths: VecDeque<Duration>,
-    last_death: Option<Death>,
+    pub(super) deaths: VecDeque<Duration>,
+    pub(super) last_death: Option<Death>,
 }
 
 impl Machine {
-    /// A run in `state` that is about to begin `attempt`.
-    pub(super) fn new(policy: Recovery, state: RunState, attempt: Attempt) -> Self {
+    /// A run in `state` that is about to begin `attempt` with `size` workers, and that can have at
+    /// most `size_max`.
+    pub(super) fn new(
+        policy: Recovery,
+        state: RunState,
+        attempt: Attempt,
+        size: u32,
+        size_max: u32,
+    ) -> Self {
         Self {
-            health: Health::new(policy.hang_timeout_s, Step::new(0), Duration::ZERO),
             policy,
             state,
             attempt,
+            size: size.max(1),
+            size_max: size_max.max(1),
+            members: BTreeMap::new(),
+            starting: BTreeSet::new(),
+            number: 0,
+            group: Vec::new(),
+            told: None,
             step: None,
-            pid: 0,
+            reform: None,
             last_tick: Duration::ZERO,
-            leaving: None,
-            last_word: None,
             wanted: None,
+            checkpoint_wanted: false,
             signals: 0,
-            hung: false,
+            verdict: None,
             cut_short: false,
             deaths: VecDeque::new(),
             last_death: None,
         }
-    }
-
-    /// Attempt that runs.
-    pub(super) fn attempt(&self) -> Attempt {
-        self.attempt
     }
 
     /// State of the run.
@@ -133,11 +163,18 @@ impl Machine {
         self.state
     }
 
+    /// Number of workers that is wanted.
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
     /// Begins.
     pub(super) fn begin(&mut self, reason: &str) -> Vec<Action> {
         let mut actions = Vec::new();
         self.change(StateCause::Started, reason, &mut actions);
-        actions.push(Action::Launch(self.attempt));
+        for slot in (0..self.size).map(Rank::new) {
+            self.launch(slot, &mut actions);
+        }
         actions
     }
 
@@ -145,86 +182,168 @@ impl Machine {
     pub(super) fn decide(&mut self, cause: Cause, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
         match cause {
-            Cause::Launched { pid } => self.launched(pid, now, &mut actions),
-            Cause::NotLaunched(fault) => self.fail(fault, &mut actions),
-            Cause::Message(message) => self.message(message, now, &mut actions),
-            Cause::Closed(trouble) => self.closed(trouble, now, &mut actions),
-            Cause::Gone(ending) => self.gone(ending, now, &mut actions),
+            Cause::Launched { slot, pid } => self.launched(slot, pid, now, &mut actions),
+            Cause::NotLaunched(slot, fault) => self.not_launched(slot, fault, now, &mut actions),
+            Cause::NotFormed(fault) => self.condemn(fault, &mut actions),
+            Cause::Message(slot, message) => self.message(slot, message, now, &mut actions),
+            Cause::Closed(slot, trouble) => self.closed(slot, trouble, now, &mut actions),
+            Cause::Gone(slot, ending) => self.gone(slot, ending, now, &mut actions),
             Cause::Asked(command, by) => self.asked(command, by, &mut actions),
+            Cause::Resize(size, by) => self.resize(size, &by, now, &mut actions),
             Cause::Signal(name) => self.signal(name, &mut actions),
-            Cause::Tick { cpu_seconds } => self.tick(cpu_seconds, now, &mut actions),
+            Cause::Tick { cpu_seconds } => self.tick(&cpu_seconds, now, &mut actions),
         }
         actions
     }
 
-    fn launched(&mut self, pid: u32, now: Duration, actions: &mut Vec<Action>) {
-        self.pid = pid;
-        self.leaving = None;
-        self.hung = false;
-        self.step = None;
-        self.health = Health::new(self.policy.hang_timeout_s, Step::new(0), now);
-        self.record(Event::WorkerStarted { rank: RANK, pid }, actions);
+    pub(super) fn launch(&mut self, slot: Rank, actions: &mut Vec<Action>) {
+        self.starting.insert(slot);
+        actions.push(Action::Launch(self.attempt, slot));
     }
 
-    fn message(&mut self, message: FromWorker, now: Duration, actions: &mut Vec<Action>) {
+    fn launched(&mut self, slot: Rank, pid: u32, now: Duration, actions: &mut Vec<Action>) {
+        self.starting.remove(&slot);
+        let member = Member::new(pid, self.policy.hang_timeout_s, now);
+        self.members.insert(slot, member);
+        self.record(Event::WorkerStarted { rank: slot, pid }, actions);
+        if self.verdict.is_some() || self.cut_short {
+            actions.push(Action::Kill(slot));
+        }
+    }
+
+    fn message(
+        &mut self,
+        slot: Rank,
+        message: FromWorker,
+        now: Duration,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(member) = self.members.get_mut(&slot) else {
+            return;
+        };
+        member.heard = now;
         match message {
             FromWorker::Hello { version, .. } => {
-                self.health.event(now);
+                member.health.event(now);
                 if version != WIRE_VERSION {
-                    self.last_word = Some(LastWord::Failed(Fault::machine(format!(
+                    member.last_word = Some(LastWord::Failed(Fault::machine(format!(
                         "the worker speaks version {version} of the protocol, the supervisor {WIRE_VERSION}"
                     )).advise("the executable was replaced while the run was alive: start `trainer resume` again")));
-                    actions.push(Action::Kill);
+                    actions.push(Action::Kill(slot));
                 }
             }
-            FromWorker::Heartbeat { step, phase } => self.health.heartbeat(step, phase, now),
-            FromWorker::Event(event) => self.event(*event, now, actions),
+            FromWorker::Heartbeat {
+                step,
+                phase,
+                position,
+            } => {
+                let waits = position.is_some_and(|position| position.waiting);
+                member.health.heartbeat(step, phase, waits, now);
+            }
+            FromWorker::Ready { vector_len, step } => {
+                member.health.event(now);
+                let left = member.standing == Standing::Training;
+                member.standing = Standing::Ready(vector_len, step);
+                self.ready(slot, left, now, actions);
+            }
+            FromWorker::Agreed => {
+                member.health.event(now);
+                if let Some(reform) = &mut self.reform {
+                    reform.agreed(now);
+                }
+            }
+            FromWorker::Event { place, event } => self.event(slot, place, *event, now, actions),
             FromWorker::Done(outcome) => {
-                self.last_word = Some(LastWord::Done(outcome));
-                self.leaving = Some(now);
+                member.last_word = Some(LastWord::Done(outcome));
+                member.leaving = Some(now);
             }
             FromWorker::Failed(fault) => {
                 let mut fault = *fault;
-                fault.rank.get_or_insert(RANK);
-                self.last_word = Some(LastWord::Failed(fault));
-                self.leaving = Some(now);
+                fault.rank.get_or_insert(slot);
+                member.last_word = Some(LastWord::Failed(fault));
+                member.leaving = Some(now);
             }
         }
     }
 
-    fn event(&mut self, event: Event, now: Duration, actions: &mut Vec<Action>) {
-        self.health.event(now);
+    fn event(
+        &mut self,
+        slot: Rank,
+        place: Option<Place>,
+        event: Event,
+        now: Duration,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(member) = self.members.get_mut(&slot) {
+            member.health.event(now);
+        }
+        if place.is_some() && place <= self.told {
+            // Said once more by a worker that took the place of the one that had said it.
+            return;
+        }
+        self.told = self.told.max(place);
         let began = match &event {
             Event::TrainingBegan { step, .. } => {
-                self.step = Some(*step);
-                self.health.heartbeat(*step, Phase::Stepping, now);
+                self.progressed(*step, now);
                 true
             }
             Event::StepFinished(report) => {
-                self.step = Some(report.step);
-                self.health.step(report.step, now);
+                self.progressed(report.step, now);
+                false
+            }
+            Event::CheckpointCommitted(_) | Event::CheckpointFailed { .. } => {
+                self.checkpoint_wanted = false;
                 false
             }
             _ => false,
+        };
+        let finished = match &event {
+            Event::StepFinished(report) => Some(report.step),
+            _ => None,
         };
         self.record(event, actions);
         if began && self.state == RunState::Starting {
             self.change(StateCause::TrainingBegan, "training began", actions);
         }
+        if let Some(step) = finished
+            && let Some(reform) = self.reform.take_if(|reform| reform.is_formed())
+        {
+            let world = self.group.len();
+            self.record(reform.recovered(step, world, now), actions);
+        }
     }
 
-    fn closed(&mut self, trouble: Option<String>, now: Duration, actions: &mut Vec<Action>) {
-        self.leaving.get_or_insert(now);
+    /// The group has finished a step.
+    fn progressed(&mut self, step: Step, now: Duration) {
+        self.step = Some(step);
+        for slot in &self.group {
+            if let Some(member) = self.members.get_mut(slot) {
+                member.step = Some(step);
+                member.health.heartbeat(step, Phase::Stepping, false, now);
+            }
+        }
+    }
+
+    fn closed(
+        &mut self,
+        slot: Rank,
+        trouble: Option<String>,
+        now: Duration,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(member) = self.members.get_mut(&slot) {
+            member.leaving.get_or_insert(now);
+        }
         if let Some(trouble) = trouble {
-            let message = format!("the channel to rank {RANK} broke: {trouble}");
+            let message = format!("the channel to rank {slot} broke: {trouble}");
             self.record(Event::Warned { message }, actions);
-            actions.push(Action::Kill);
+            actions.push(Action::Kill(slot));
         }
     }
 
     fn asked(&mut self, command: Command, by: String, actions: &mut Vec<Action>) {
         match command {
-            Command::Checkpoint => {}
+            Command::Checkpoint => self.checkpoint_wanted = true,
             Command::Pause => {
                 if self.wanted.is_some() {
                     return;
@@ -242,7 +361,10 @@ impl Machine {
                 self.wanted = Some((command, by));
             }
         }
-        actions.push(Action::Send(command));
+        // Without a group it is said to the next one.
+        if let Some(&first) = self.group.first() {
+            actions.push(Action::Send(first, command));
+        }
     }
 
     fn signal(&mut self, name: String, actions: &mut Vec<Action>) {
@@ -251,192 +373,67 @@ impl Machine {
             self.asked(Command::Pause, name, actions);
         } else if !self.cut_short {
             self.cut_short = true;
-            actions.push(Action::Kill);
+            self.kill_all(actions);
         }
     }
 
-    fn tick(&mut self, cpu_seconds: Option<f64>, now: Duration, actions: &mut Vec<Action>) {
+    pub(super) fn kill_all(&self, actions: &mut Vec<Action>) {
+        actions.extend(self.members.keys().copied().map(Action::Kill));
+    }
+
+    fn tick(
+        &mut self,
+        cpu_seconds: &BTreeMap<Rank, f64>,
+        now: Duration,
+        actions: &mut Vec<Action>,
+    ) {
         let gap = now.saturating_sub(self.last_tick);
         self.last_tick = now;
         if gap > TICK_GAP_MAX {
-            self.health.reset(now);
+            self.members
+                .values_mut()
+                .for_each(|member| member.health.reset(now));
         }
-        if let Some(since) = self.leaving {
-            if now.saturating_sub(since) >= EXIT_TIMEOUT {
-                self.leaving = Some(now);
-                actions.push(Action::Kill);
-            }
-            return;
-        }
-        if self.hung || self.cut_short {
-            return;
-        }
-        if let Some(verdict) = self.health.verdict(now, cpu_seconds) {
-            self.hung = true;
-            let message = format!(
-                "rank {RANK} (process {}) {verdict}; it is replaced, and what its threads did is in \
-                 logs/rank-{RANK}.log",
-                self.pid
-            );
-            self.record(Event::Warned { message }, actions);
-            actions.push(Action::Examine);
-            actions.push(Action::Kill);
-        }
-    }
-
-    /// The process is gone: an end, or a death to recover from.
-    fn gone(&mut self, ending: Ending, now: Duration, actions: &mut Vec<Action>) {
-        match self.last_word.take() {
-            Some(LastWord::Done(outcome)) => {
-                self.exited(&ending, false, actions);
-                self.done(outcome, actions);
-            }
-            Some(LastWord::Failed(fault)) => {
-                self.exited(&ending, false, actions);
-                self.fail(fault, actions);
-            }
-            None => match self.wanted.clone() {
-                Some((command, by)) => {
-                    self.exited(&ending, false, actions);
-                    self.left_early(command, &by, &ending, actions);
+        let mut hung = Vec::new();
+        for (&slot, member) in &mut self.members {
+            if let Some(since) = member.leaving {
+                if now.saturating_sub(since) >= EXIT_TIMEOUT {
+                    member.leaving = Some(now);
+                    actions.push(Action::Kill(slot));
                 }
-                None if self.cut_short => {
-                    self.exited(&ending, false, actions);
-                    self.left_early(Command::Pause, "a signal", &ending, actions);
-                }
-                None => self.died(ending, now, actions),
-            },
+            } else if !member.hung
+                && !self.cut_short
+                && let Some(found) = member.health.verdict(now, cpu_seconds.get(&slot).copied())
+            {
+                member.hung = true;
+                hung.push((slot, member.pid, found));
+            }
+        }
+        for (slot, pid, found) in hung {
+            self.hung(slot, pid, &found, actions);
         }
     }
 
-    fn done(&mut self, outcome: Outcome, actions: &mut Vec<Action>) {
-        let by = match &self.wanted {
-            Some((_, by)) => format!("asked for by {by}"),
-            None => "decided by the worker".to_string(),
-        };
-        let stops = matches!(self.wanted, Some((Command::Stop, _)));
-        let (cause, reason) = match outcome {
-            Outcome::Completed => (
-                StateCause::LengthReached,
-                "the configured length is reached".to_string(),
-            ),
-            Outcome::EarlyStopped => (
-                StateCause::StoppedEarly,
-                "the metric of early stopping no longer improves".to_string(),
-            ),
-            Outcome::Paused if !stops => (
-                StateCause::PauseReached,
-                format!("paused with a checkpoint, {by}"),
-            ),
-            Outcome::Paused | Outcome::Stopped => (
-                StateCause::StopRequested,
-                format!("stopped with a checkpoint, {by}"),
-            ),
-        };
-        self.finish(cause, &reason, None, actions);
-    }
-
-    /// The worker ended without its last word after somebody asked the run to end: what is on the
-    /// disk is good, so there is nothing to recover for.
-    fn left_early(
-        &mut self,
-        command: Command,
-        by: &str,
-        ending: &Ending,
-        actions: &mut Vec<Action>,
-    ) {
-        let how = if self.cut_short {
-            "at once, by a second signal".to_string()
-        } else {
-            format!("early: the worker ended with {ending}")
-        };
-        let (cause, what) = match command {
-            Command::Stop => (StateCause::StopRequested, "stopped"),
-            Command::Pause | Command::Checkpoint => (StateCause::PauseReached, "paused"),
-        };
-        let reason =
-            format!("{what} {how} (asked for by {by}); the newest checkpoint is from before that");
-        self.finish(cause, &reason, None, actions);
-    }
-
-    fn died(&mut self, ending: Ending, now: Duration, actions: &mut Vec<Action>) {
-        let window = Duration::from_secs(self.policy.window_s);
-        self.deaths.push_back(now);
-        while self
-            .deaths
-            .front()
-            .is_some_and(|&at| now.saturating_sub(at) > window)
-        {
-            self.deaths.pop_front();
-        }
-        let death = Death {
-            step: self.step,
-            hung: std::mem::take(&mut self.hung),
-            ending,
-        };
-        let again = self
-            .last_death
-            .as_ref()
-            .is_some_and(|last| death.repeats(last));
-        let too_many = self.deaths.len() > self.policy.max_restarts as usize;
-        self.exited(&death.ending, !(again || too_many), actions);
-        if again || too_many {
-            let fault = death.given_up(again, self.deaths.len(), self.policy.window_s);
-            self.fail(fault, actions);
-            return;
-        }
-        let reason = format!("rank {RANK} died ({}) and is replaced", death.words());
-        self.last_death = Some(death);
-        self.attempt = self.attempt.next();
-        self.change(StateCause::WorkerLost, &reason, actions);
-        actions.push(Action::Launch(self.attempt));
-    }
-
-    fn fail(&mut self, fault: Fault, actions: &mut Vec<Action>) {
-        self.record(
-            Event::FaultRaised {
-                fault: fault.clone(),
-            },
-            actions,
+    /// A worker hangs: what it and the others do is written down, then it is killed.
+    fn hung(&self, slot: Rank, pid: u32, found: &str, actions: &mut Vec<Action>) {
+        let message = format!(
+            "rank {slot} (process {pid}) {found}; it is replaced, and what its threads did is in \
+             logs/rank-{slot}.log"
         );
-        let reason = fault.message.clone();
-        self.finish(StateCause::FaultRaised, &reason, Some(fault), actions);
+        self.record(Event::Warned { message }, actions);
+        actions.push(Action::Examine(slot));
+        let others = self.group.iter().filter(|other| **other != slot);
+        actions.extend(others.copied().map(Action::Examine));
+        actions.push(Action::Kill(slot));
     }
 
-    fn finish(
-        &mut self,
-        cause: StateCause,
-        reason: &str,
-        fault: Option<Fault>,
-        actions: &mut Vec<Action>,
-    ) {
-        self.change(cause, reason, actions);
-        actions.push(Action::Finish(Finish {
-            state: self.state,
-            reason: reason.to_string(),
-            fault,
-        }));
-    }
-
-    fn exited(&self, ending: &Ending, restarts: bool, actions: &mut Vec<Action>) {
-        self.record(
-            Event::WorkerExited {
-                rank: RANK,
-                pid: self.pid,
-                status: ending.to_string(),
-                restarts,
-            },
-            actions,
-        );
-    }
-
-    fn record(&self, event: Event, actions: &mut Vec<Action>) {
+    pub(super) fn record(&self, event: Event, actions: &mut Vec<Action>) {
         actions.push(Action::Record(self.attempt, event));
     }
 
     /// Moves the state. A cause without a transition leaves it, which the table of the tests shows
     /// not to happen.
-    fn change(&mut self, cause: StateCause, reason: &str, actions: &mut Vec<Action>) {
+    pub(super) fn change(&mut self, cause: StateCause, reason: &str, actions: &mut Vec<Action>) {
         if let Ok(next) = self.state.next(cause) {
             let from = std::mem::replace(&mut self.state, next);
             self.record(

@@ -4,9 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::create::{Held, probe_options, supervise, write_first};
+use super::create::{Held, machine, plan, supervise, write_first};
 use super::launch::{Launch, Processes};
-use super::recovery::Machine;
 use super::session::{Finished, Plan};
 use crate::checkpoint::{list, supersede_after};
 use crate::config::{Config, Source, difference, parse};
@@ -24,6 +23,8 @@ pub struct Resume<'a> {
     pub config: Option<(&'a Config, &'a str)>,
     /// Whether that config may differ from the run's own.
     pub allow_config_change: bool,
+    /// Workers of this attempt, instead of the config's number.
+    pub slots: Option<u32>,
 }
 
 /// Goes on with a run and supervises it until it ends or pauses. A run that is complete is left
@@ -87,13 +88,9 @@ pub(super) fn resume_with(
         state => state,
     };
     let plan = Plan {
-        dir: dir.clone(),
-        config: config.to_toml(),
-        config_sha256: config.sha256(),
-        machine: Machine::new(config.recovery.clone(), state, attempt),
         reason: "the run was resumed".to_string(),
         checkpoint: request.checkpoint.map(ToString::to_string),
-        probe: probe_options(config),
+        ..plan(dir, config, machine(config, request.slots, state, attempt))
     };
     let indexed_bytes = journal.bytes();
     let written = write_first(&mut journal, first)?;

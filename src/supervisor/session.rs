@@ -1,22 +1,24 @@
 //! The main loop of a supervisor: one channel of inputs, a pure decision, then actions.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::control::{Server, Viewer};
 use super::ending::Ending;
+use super::group;
 use super::launch::Launch;
-use super::link::Link;
+use super::link::{Link, LinkId};
 use super::recorder::Recorder;
-use super::recovery::{Action, Cause, Finish, Machine, RANK};
+use super::recovery::{Action, Cause, Finish, Machine};
 use super::signal::Listening;
 use crate::device::{ProbeOptions, cpu_seconds, probe, step_back};
-use crate::run::wire::{FromWorker, Job, WIRE_VERSION};
+use crate::run::wire::{Formation, FromWorker, Job, ToWorker, WIRE_VERSION};
 use crate::run::{
-    Attempt, Command, ControlReply, ControlRequest, Environment, Event, Fault, RunDir, RunState,
+    Attempt, ControlReply, ControlRequest, Environment, Event, Fault, Rank, RunDir, RunState, Seat,
     Step, WorldSize,
 };
 
@@ -39,11 +41,11 @@ const PROBE_GRACE: Duration = Duration::from_secs(2);
 /// Everything that can happen to a supervisor.
 pub(super) enum Input {
     /// A worker says something.
-    Worker(Attempt, FromWorker),
+    Worker(LinkId, FromWorker),
     /// A worker closed its channel, or garbled it.
-    Closed(Attempt, Option<String>),
+    Closed(LinkId, Option<String>),
     /// A worker process is gone.
-    Gone(Attempt, Ending),
+    Gone(LinkId, Ending),
     /// A signal asks to leave.
     Signal(&'static str),
     /// Another process asks for something.
@@ -85,27 +87,50 @@ pub(super) struct Plan {
     pub(super) checkpoint: Option<String>,
     /// Facts that the probe cannot find out.
     pub(super) probe: ProbeOptions,
+    /// Shards of a step: no more workers than that have something to do.
+    pub(super) shards: u32,
+    /// Longest time that a worker waits for the others of its group, in milliseconds.
+    pub(super) timeout_ms: u64,
+    /// Compute threads of each worker; 0 shares the cores out.
+    pub(super) threads: u32,
+}
+
+impl Plan {
+    /// Compute threads of each of `world` workers.
+    fn threads(&self, world: u32) -> u32 {
+        match self.threads {
+            0 => (self.probe.threads / world.max(1)).max(1),
+            threads => threads,
+        }
+    }
 }
 
 /// A supervisor at work.
 pub(super) struct Session<'a> {
-    plan: Plan,
+    pub(super) plan: Plan,
     launcher: &'a mut dyn Launch,
-    recorder: Recorder,
+    pub(super) recorder: Recorder,
     inputs: Receiver<Input>,
     sender: SyncSender<Input>,
     /// Inputs that came while something else was waited for.
     deferred: VecDeque<Input>,
-    worker: Option<Link>,
+    /// Living workers by slot.
+    workers: BTreeMap<Rank, Link>,
+    /// Processes started so far.
+    launches: u64,
+    /// Memory that the workers of the present group share.
+    segment: Option<OwnedFd>,
     begun: Instant,
     ticked: Instant,
     environment: Environment,
     /// Whether the environment is as complete as it gets.
     probed: bool,
+    /// Last attempt that has begun.
+    announced: Option<Attempt>,
     /// Attempt that waits for the environment to be recorded.
     unannounced: Option<Attempt>,
     /// Who waits for a checkpoint of this step or a later one.
-    waiting: Vec<(Step, SyncSender<ControlReply>)>,
+    pub(super) waiting: Vec<(Step, SyncSender<ControlReply>)>,
     finish: Option<Finish>,
 }
 
@@ -121,11 +146,14 @@ impl<'a> Session<'a> {
             inputs,
             sender,
             deferred: VecDeque::new(),
-            worker: None,
+            workers: BTreeMap::new(),
+            launches: 0,
+            segment: None,
             begun: now,
             ticked: now,
             environment: Environment::default(),
             probed: false,
+            announced: None,
             unannounced: None,
             waiting: Vec::new(),
             finish: None,
@@ -193,27 +221,36 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The slot of a worker, if it has not been replaced.
+    fn slot_of(&self, id: LinkId) -> Option<Rank> {
+        let mut workers = self.workers.iter();
+        workers
+            .find(|(_, link)| link.id == id)
+            .map(|(&slot, _)| slot)
+    }
+
     fn take(&mut self, input: Input) {
-        let current = self.plan.machine.attempt();
-        match input {
-            Input::Worker(attempt, message) if attempt == current => {
+        let slot = match &input {
+            Input::Worker(id, _) | Input::Closed(id, _) | Input::Gone(id, _) => self.slot_of(*id),
+            _ => None,
+        };
+        match (input, slot) {
+            (Input::Worker(_, message), Some(slot)) => {
                 self.notice_checkpoint(&message);
-                self.decide(Cause::Message(message));
+                self.decide(Cause::Message(slot, message));
             }
-            Input::Closed(attempt, trouble) if attempt == current => {
-                self.decide(Cause::Closed(trouble));
-            }
-            Input::Gone(attempt, ending) if attempt == current => {
-                self.worker = None;
+            (Input::Closed(_, trouble), Some(slot)) => self.decide(Cause::Closed(slot, trouble)),
+            (Input::Gone(_, ending), Some(slot)) => {
+                self.workers.remove(&slot);
                 self.await_probe();
-                self.decide(Cause::Gone(ending));
+                self.decide(Cause::Gone(slot, ending));
             }
             // The last words of a worker that was replaced.
-            Input::Worker(..) | Input::Closed(..) | Input::Gone(..) => {}
-            Input::Signal(name) => self.decide(Cause::Signal(name.to_string())),
-            Input::Control(request, reply) => self.answer(request, reply),
-            Input::Follow(viewer) => self.recorder.follow(viewer),
-            Input::Probed(environment, complete) => self.learn(*environment, complete),
+            (Input::Worker(..) | Input::Closed(..) | Input::Gone(..), None) => {}
+            (Input::Signal(name), _) => self.decide(Cause::Signal(name.to_string())),
+            (Input::Control(request, reply), _) => self.answer(request, reply),
+            (Input::Follow(viewer), _) => self.recorder.follow(viewer),
+            (Input::Probed(environment, complete), _) => self.learn(*environment, complete),
         }
     }
 
@@ -227,13 +264,14 @@ impl<'a> Session<'a> {
             self.announce();
         }
         let cpu_seconds = self
-            .worker
-            .as_ref()
-            .and_then(|worker| cpu_seconds(worker.pid));
+            .workers
+            .iter()
+            .filter_map(|(&slot, worker)| Some((slot, cpu_seconds(worker.pid)?)))
+            .collect();
         self.decide(Cause::Tick { cpu_seconds });
     }
 
-    fn decide(&mut self, cause: Cause) {
+    pub(super) fn decide(&mut self, cause: Cause) {
         let actions = self.plan.machine.decide(cause, self.begun.elapsed());
         self.perform(actions);
     }
@@ -248,19 +286,22 @@ impl<'a> Session<'a> {
             self.recorder.flush();
             match action {
                 Action::Record(..) => {}
-                Action::Launch(attempt) => self.launch(attempt),
-                Action::Send(command) => {
-                    if let Some(worker) = &mut self.worker {
-                        worker.send(command);
+                Action::Launch(attempt, slot) => self.launch(attempt, slot),
+                Action::Form {
+                    number,
+                    slots,
+                    vector_len,
+                } => self.form(number, &slots, vector_len),
+                Action::Send(slot, command) => self.send(slot, &ToWorker::Command(command)),
+                Action::Abort(slot, number) => self.send(slot, &ToWorker::Abort(number)),
+                Action::Release(slot) => self.send(slot, &ToWorker::Leave),
+                Action::Examine(slot) => {
+                    if let Some(worker) = self.workers.get(&slot) {
+                        worker.examine(&self.plan.dir, slot);
                     }
                 }
-                Action::Examine => {
-                    if let Some(worker) = &self.worker {
-                        worker.examine(&self.plan.dir, RANK);
-                    }
-                }
-                Action::Kill => {
-                    if let Some(worker) = &self.worker {
+                Action::Kill(slot) => {
+                    if let Some(worker) = self.workers.get(&slot) {
                         worker.kill();
                     }
                 }
@@ -269,33 +310,74 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn launch(&mut self, attempt: Attempt) {
-        self.unannounced = Some(attempt);
+    fn send(&mut self, slot: Rank, message: &ToWorker) {
+        if let Some(worker) = self.workers.get_mut(&slot) {
+            worker.send(message);
+        }
+    }
+
+    /// Makes workers a group: those of one host share memory that ends with them.
+    fn form(&mut self, number: u64, slots: &[Rank], vector_len: u64) {
+        let world = WorldSize::new(u32::try_from(slots.len()).unwrap_or(u32::MAX));
+        let shared = group::share(world, vector_len, self.plan.shards);
+        let (segment, nodes_max) = match shared {
+            Ok(shared) => shared,
+            Err(fault) => return self.decide(Cause::NotFormed(fault)),
+        };
+        let path = segment.as_ref().map(group::path);
+        for (rank, slot) in (0..).map(Rank::new).zip(slots) {
+            let formation = Formation {
+                number,
+                seat: Seat { rank, world },
+                vector_len,
+                nodes_max,
+                segment: path.clone(),
+                timeout_ms: self.plan.timeout_ms,
+            };
+            self.send(*slot, &ToWorker::Form(formation));
+        }
+        // The group before has been left: its memory is no longer needed.
+        self.segment = segment;
+    }
+
+    fn launch(&mut self, attempt: Attempt, slot: Rank) {
+        if self.announced < Some(attempt) {
+            self.announced = Some(attempt);
+            self.unannounced = Some(attempt);
+        }
+        self.launches += 1;
+        let id = LinkId(self.launches);
+        let world = self.plan.machine.size();
+        // Any worker may be the one that looks for a checkpoint; a named one is for the first.
+        let checkpoint = match slot.get() {
+            0 => self.plan.checkpoint.take(),
+            _ => None,
+        };
         let job = Job {
             version: WIRE_VERSION,
             config: self.plan.config.clone(),
             config_sha256: self.plan.config_sha256.clone(),
             run_dir: self.plan.dir.root().to_path_buf(),
-            rank: RANK,
-            world_size: WorldSize::new(1),
+            rank: slot,
+            world_size: WorldSize::new(world),
             attempt,
-            checkpoint: self.plan.checkpoint.take(),
-            threads: self.plan.probe.threads,
+            checkpoint,
+            threads: self.plan.threads(world),
         };
         let link = self
             .launcher
             .launch(&job)
-            .and_then(|launched| Link::start(launched, &job, &self.sender));
+            .and_then(|launched| Link::start(launched, id, &job, &self.sender));
         match link {
             Ok(link) => {
                 let pid = link.pid;
-                self.worker = Some(link);
-                self.decide(Cause::Launched { pid });
+                self.workers.insert(slot, link);
+                self.decide(Cause::Launched { slot, pid });
             }
             Err(error) => {
                 let fault = Fault::machine(format!("cannot start a worker process: {error}"))
                     .advise("check the limits on processes and open files (`ulimit -a`)");
-                self.decide(Cause::NotLaunched(fault));
+                self.decide(Cause::NotLaunched(slot, fault));
             }
         }
         self.announce();
@@ -353,60 +435,6 @@ impl<'a> Session<'a> {
                 send(&environment, true);
             });
         self.probed = thread.is_err();
-    }
-
-    fn answer(&mut self, request: ControlRequest, reply: SyncSender<ControlReply>) {
-        let answer = match request {
-            ControlRequest::Status => match self.recorder.summary() {
-                Some(summary) => ControlReply::Status(Box::new(summary.clone())),
-                None => ControlReply::Refused("nothing is known yet".to_string()),
-            },
-            ControlRequest::Pause => {
-                self.decide(Cause::Asked(Command::Pause, "`trainer pause`".to_string()));
-                ControlReply::Accepted
-            }
-            ControlRequest::Stop => {
-                self.decide(Cause::Asked(Command::Stop, "`trainer stop`".to_string()));
-                ControlReply::Accepted
-            }
-            ControlRequest::Checkpoint => {
-                self.decide(Cause::Asked(
-                    Command::Checkpoint,
-                    "`trainer checkpoint`".to_string(),
-                ));
-                let step = self.recorder.summary().map(|summary| summary.step);
-                self.waiting.push((step.unwrap_or_default(), reply));
-                return;
-            }
-            ControlRequest::Follow => ControlReply::Refused("follow is not a request".to_string()),
-        };
-        let _ = reply.try_send(answer);
-    }
-
-    /// Answers those who wait for a checkpoint.
-    fn notice_checkpoint(&mut self, message: &FromWorker) {
-        if let FromWorker::Event(event) = message {
-            match event.as_ref() {
-                Event::CheckpointCommitted(info) => {
-                    self.answer_waiting(info.step, &ControlReply::Accepted);
-                }
-                Event::CheckpointFailed { step, reason } => {
-                    self.answer_waiting(*step, &ControlReply::Refused(reason.clone()));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Answers those who wait for a checkpoint of `step` or an earlier one.
-    fn answer_waiting(&mut self, step: Step, answer: &ControlReply) {
-        self.waiting.retain(|(since, reply)| {
-            let waits = *since > step;
-            if !waits {
-                let _ = reply.try_send(answer.clone());
-            }
-            waits
-        });
     }
 
     fn end(mut self, server: Option<Server>) -> Result<Finished, Fault> {

@@ -15,7 +15,7 @@ use super::launch::{Launch, Launched};
 use super::resume::{Resume, resume_with};
 use super::session::Finished;
 use crate::config::{Config, Source, parse};
-use crate::run::wire::{self, FromWorker, Job, Outcome, WIRE_VERSION};
+use crate::run::wire::{self, FromWorker, Job, Outcome, ToWorker, WIRE_VERSION};
 use crate::run::{
     Attempt, CheckpointInfo, Command, ControlReply, ControlRequest, Entry, Epoch, Event, Fault,
     FaultClass, Phases, Reader, RunDir, RunState, StateCause, Step, StepReport,
@@ -61,7 +61,15 @@ impl Launch for Threads {
                 pid: std::process::id(),
             };
             talk.say(&hello);
-            let ending = script(job, talk);
+            talk.say(&FromWorker::Ready {
+                vector_len: 1,
+                step: None,
+            });
+            // A killed worker is in no group.
+            let ending = match wire::receive(&mut talk.0) {
+                Ok(ToWorker::Form(_)) => script(job, talk),
+                _ => Ending::Exited(0),
+            };
             // What the end of a process does.
             let _ = closing.shutdown(Shutdown::Both);
             ending
@@ -94,7 +102,10 @@ impl Talk {
     }
 
     fn event(&mut self, event: Event) {
-        self.say(&FromWorker::Event(Box::new(event)));
+        self.say(&FromWorker::Event {
+            place: None,
+            event: Box::new(event),
+        });
     }
 
     fn train(&mut self, from: u64, to: u64) {
@@ -128,7 +139,11 @@ impl Talk {
 
     /// The next command; `None` when the supervisor is gone or the worker is killed.
     fn command(&mut self) -> Option<Command> {
-        wire::receive(&mut self.0).ok()
+        loop {
+            if let ToWorker::Command(command) = wire::receive(&mut self.0).ok()? {
+                return Some(command);
+            }
+        }
     }
 }
 
@@ -158,6 +173,7 @@ fn resume(dir: &RunDir, scripts: Vec<Script>) -> Result<Finished, Fault> {
         checkpoint: None,
         config: None,
         allow_config_change: false,
+        slots: None,
     };
     resume_with(request, &mut [], &mut Threads::new(scripts))
 }

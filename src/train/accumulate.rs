@@ -6,12 +6,21 @@ use burn::tensor::{Int, Tensor};
 
 use super::learner::Learner;
 use super::loss::{self, Losses};
+use super::node::{Node, ShardSums};
 use crate::data::{Batch, StepBatch, Target};
 use crate::model::Mode;
 use crate::ops;
 use crate::plan::rng::{Purpose, Stream};
-use crate::plan::tree;
-use crate::run::{Fault, Phases, Step};
+use crate::plan::{Reduction, tree};
+use crate::run::{Fault, Phases, Rank, ShardId, Step};
+
+/// What a worker's own shards add to a global batch.
+pub(super) struct Local {
+    /// Sums of the worker's nodes of the reduction tree, in order.
+    pub(super) nodes: Vec<Node>,
+    /// Numbers of its shards, in order.
+    pub(super) shards: Vec<ShardSums>,
+}
 
 /// Sums over a global batch.
 pub(super) struct Totals {
@@ -27,39 +36,65 @@ pub(super) struct Totals {
     pub(super) hits: Option<u64>,
 }
 
+impl Totals {
+    /// From the sum of all nodes and the numbers of all shards, in order. `None` when no target
+    /// counts.
+    pub(super) fn of(sum: Option<Node>, shards: &[ShardSums]) -> Option<Self> {
+        let mut loss = tree::Sum::default();
+        for shard in shards {
+            loss.push(shard.loss, |a: f64, b| a + b);
+        }
+        let weight = shards.iter().map(|shard| shard.weight).sum();
+        let Node {
+            gradient,
+            statistics,
+        } = sum.filter(|_| weight > 0)?;
+        Some(Self {
+            gradient,
+            statistics,
+            loss: loss.finish(|a, b| a + b).unwrap_or(0.0),
+            weight,
+            hits: shards
+                .iter()
+                .filter_map(|shard| shard.hits)
+                .reduce(|a, b| a + b),
+        })
+    }
+}
+
 /// What a shard leaves on the device until the step is over.
 struct Seen<'a> {
     losses: Tensor<1>,
+    weight: u64,
     predicted: Option<(Tensor<2, Int>, &'a [i32])>,
 }
 
 /// Seed of the dropout of one shard of one step.
-pub(super) fn dropout_seed(seed: u64, step: Step, shard: usize) -> u64 {
-    Stream::new(seed, Purpose::Dropout, step.get(), shard as u64).next_u64()
+pub(super) fn dropout_seed(seed: u64, step: Step, shard: ShardId) -> u64 {
+    Stream::new(seed, Purpose::Dropout, step.get(), shard.get().into()).next_u64()
 }
 
-/// Runs all shards, one after another. Values are read from the device when all are under way.
+/// Runs this worker's shards, one after another. Values are read from the device when all are under
+/// way. Empty shards come last and are left out: the tree over the others is the same without them.
 ///
 /// # Errors
 ///
-/// When nothing in the batch counts, or the device fails.
+/// When the device fails.
 pub(super) fn accumulate(
     learner: &Learner,
     batch: &StepBatch,
+    reduction: &Reduction,
+    rank: Rank,
     seed: u64,
     phases: &mut Phases,
-) -> Result<Totals, Fault> {
+) -> Result<Local, Fault> {
     let step = batch.plan.step;
-    let (mut gradients, mut statistics) = (tree::Sum::default(), tree::Sum::default());
-    let (mut seen, mut weight) = (Vec::new(), 0);
-    // Empty shards come last and are left out: the tree over the others is the same without them.
-    for (index, shard) in batch.shards.iter().enumerate() {
-        if shard.ids.is_empty() {
-            continue;
-        }
+    let mut nodes = reduction.node_sum(rank);
+    let mut seen = Vec::with_capacity(batch.shards.len());
+    for (id, shard) in batch.shards() {
         let clock = Instant::now();
         let mode = Mode::Train {
-            dropout_seed: dropout_seed(seed, step, index),
+            dropout_seed: dropout_seed(seed, step, id),
         };
         let forward =
             learner
@@ -67,7 +102,6 @@ pub(super) fn accumulate(
                 .forward(&learner.parameters, &learner.buffers, &shard.input, mode);
         let rows = loss::rows(forward.output);
         let losses = learner.objective.losses(&rows, &shard.target)?;
-        weight += losses.count;
         seen.push(look(&losses, &rows, shard));
         phases.forward += wait(learner, clock)?;
 
@@ -78,31 +112,21 @@ pub(super) fn accumulate(
         phases.backward += wait(learner, clock)?;
 
         let clock = Instant::now();
-        gradients.push(gradient, |a, b| a + b);
-        if let Some(of_shard) = forward.statistics {
-            let sums = of_shard.mul_scalar(to_f64(shard.ids.len() as u64));
-            statistics.push(sums, |a, b| a + b);
-        }
+        let samples = to_f64(shard.ids.len() as u64);
+        let node = Node {
+            gradient,
+            statistics: forward
+                .statistics
+                .map(|of_shard| of_shard.mul_scalar(samples)),
+        };
+        nodes.push(node, Node::add);
         phases.reduce += wait(learner, clock)?;
     }
     let clock = Instant::now();
-    let gradient = gradients.finish(|a, b| a + b);
-    let statistics = statistics.finish(|a, b| a + b);
-    let (Some(gradient), 1..) = (gradient, weight) else {
-        return Err(Fault::training("no target of this step's batch counts")
-            .at(step.next())
-            .on_samples(&batch.plan.samples)
-            .advise("check the data with `trainer data inspect`"));
-    };
-    let (loss, hits) = read(seen)?;
+    let nodes = nodes.finish();
+    let shards = seen.into_iter().map(read).collect::<Result<_, _>>()?;
     phases.reduce += wait(learner, clock)?;
-    Ok(Totals {
-        gradient,
-        statistics,
-        loss,
-        weight,
-        hits,
-    })
+    Ok(Local { nodes, shards })
 }
 
 fn look<'a>(losses: &Losses, rows: &Tensor<2>, shard: &'a Batch) -> Seen<'a> {
@@ -112,26 +136,29 @@ fn look<'a>(losses: &Losses, rows: &Tensor<2>, shard: &'a Batch) -> Seen<'a> {
     };
     Seen {
         losses: losses.values.clone(),
+        weight: losses.count,
         predicted,
     }
 }
 
-/// Summed loss and correct predictions. Losses are added in float64, those of a shard in order of
-/// its rows, shards as everything else.
-fn read(seen: Vec<Seen<'_>>) -> Result<(f64, Option<u64>), Fault> {
-    let (mut sum, mut hits) = (tree::Sum::default(), None);
-    for Seen { losses, predicted } in seen {
-        let losses = ops::download(losses)?;
-        sum.push(losses.into_iter().map(f64::from).sum(), |a: f64, b| a + b);
-        if let Some((predicted, classes)) = predicted {
+/// Summed loss and correct predictions of a shard. Losses are added in float64, in order of the rows.
+fn read(seen: Seen<'_>) -> Result<ShardSums, Fault> {
+    let losses = ops::download(seen.losses)?;
+    let hits = match seen.predicted {
+        None => None,
+        Some((predicted, classes)) => {
             let predicted = predicted
                 .try_into_vec_as::<i32>()
                 .map_err(|error| Fault::machine(format!("cannot read predictions: {error:?}")))?;
             let correct = predicted.iter().zip(classes).filter(|(p, c)| p == c);
-            *hits.get_or_insert(0) += correct.count() as u64;
+            Some(correct.count() as u64)
         }
-    }
-    Ok((sum.finish(|a, b| a + b).unwrap_or(0.0), hits))
+    };
+    Ok(ShardSums {
+        loss: losses.into_iter().map(f64::from).sum(),
+        weight: seen.weight,
+        hits,
+    })
 }
 
 /// Seconds since `clock` when the device has done what it was given.

@@ -1,10 +1,15 @@
 //! A part of the data, measured exactly: every sample once, in order of the ids, no padding.
+//!
+//! The workers of a group take turns with the batches. What each batch gave is merged in the order of
+//! the batches, so the result does not depend on how many workers there are.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use burn::tensor::Tensor;
 
+use super::group::Group;
+use super::halt::Halt;
 use super::learner::Learner;
 use super::loss;
 use super::metric::Meter;
@@ -22,36 +27,48 @@ const COPIED_MAX: usize = 1 << 24;
 ///
 /// # Errors
 ///
-/// When data cannot be read or the device fails.
+/// When data cannot be read, the device fails or the group is no longer whole.
 pub(super) fn evaluate(
     learner: &Learner,
     config: &Config,
     dataset: &Dataset,
     part: Part,
-) -> Result<BTreeMap<String, f64>, Fault> {
-    let mut meter = Meter::new(dataset.target(), config.eval.top_k);
+    group: &mut Group,
+) -> Result<BTreeMap<String, f64>, Halt> {
+    let fresh = Meter::new(dataset.target(), config.eval.top_k);
     let samples = dataset.samples(part);
-    let size = batch_size(config);
-    let mut start = 0;
-    while start < samples {
-        let end = start.saturating_add(size).min(samples);
-        let ids: Vec<SampleId> = (start..end).map(SampleId::new).collect();
-        let batch = dataset.batch(part, &ids, None)?;
+    let (size, seat) = (batch_size(config), group.seat());
+    let count = samples.div_ceil(size);
+    let mut mine = Vec::new();
+    for batch in (seat.rank.get().into()..count).step_by(seat.world.get() as usize) {
+        let start = batch * size;
+        let ids = (start..start.saturating_add(size).min(samples)).map(SampleId::new);
+        let batch = dataset.batch(part, &ids.collect::<Vec<_>>(), None)?;
         let forward = learner.network.forward(
             &learner.parameters,
             &learner.buffers,
             &batch.input,
             Mode::Evaluate,
         );
-        measure(
-            learner,
-            &mut meter,
-            loss::rows(forward.output),
-            &batch.target,
-        )?;
-        start = end;
+        let mut meter = fresh.clone();
+        let rows = loss::rows(forward.output);
+        measure(learner, &mut meter, rows, &batch.target)?;
+        mine.push(meter);
     }
-    Ok(meter.values())
+    let mut all: Vec<_> = if group.is_alone() {
+        vec![mine.into_iter()]
+    } else {
+        let all = group.exchange(&mine)?.into_iter();
+        all.map(Vec::into_iter).collect()
+    };
+    let mut whole = fresh;
+    for turn in 0..usize::try_from(count).unwrap_or(usize::MAX) {
+        let worker = turn % all.len();
+        if let Some(meter) = all[worker].next() {
+            whole.merge(&meter)?;
+        }
+    }
+    Ok(whole.values())
 }
 
 /// Samples per forward pass: `eval.batch`, or a training shard.

@@ -8,13 +8,23 @@ use crate::run::{Event, Rank};
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Reports the peak when it has grown.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MemoryWatch {
+    rank: Rank,
     last: Option<Instant>,
     reported: u64,
 }
 
 impl MemoryWatch {
+    /// Of the worker process `rank`.
+    pub(super) fn new(rank: Rank) -> Self {
+        Self {
+            rank,
+            last: None,
+            reported: 0,
+        }
+    }
+
     /// The event to send now, if any: at the first call, then at most once per [`PERIOD`] and only
     /// when the peak grew by more than 1 %; with `always` whenever it grew at all.
     pub(super) fn look(&mut self, always: bool) -> Option<Event> {
@@ -33,7 +43,7 @@ impl MemoryWatch {
         }
         self.reported = peak_bytes;
         Some(Event::MemoryMeasured {
-            rank: Rank::new(0),
+            rank: self.rank,
             peak_bytes,
         })
     }
@@ -53,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_peak_is_reported_once() {
-        let mut watch = MemoryWatch::default();
+        let mut watch = MemoryWatch::new(Rank::new(0));
         let Some(Event::MemoryMeasured { peak_bytes, .. }) = watch.look(false) else {
             panic!("nothing measured");
         };

@@ -7,24 +7,30 @@
 //! Refuses to: know processes, sockets or the journal (it is given a [`Reporter`]), and to carry
 //! generators or positions from step to step: what a step does follows from its number.
 //!
-//! Main function: [`train`] with a [`Job`].
+//! Workers of a group train on shards of the same batches and hold the same state: see [`Trainee`], the
+//! main type, which is given a [`crate::collective::Collective`].
 
 mod accumulate;
 mod clip;
 mod due;
 mod evaluate;
+mod group;
+mod guard;
+mod halt;
 mod job;
 mod learner;
 mod loss;
 mod memory;
 mod metric;
 mod nan;
+mod node;
 mod optimizer;
 mod save;
+mod state;
 mod step;
 mod watch;
 
 #[cfg(test)]
 mod tests;
 
-pub use job::{Job, Reporter, train};
+pub use job::{Ended, FindCheckpoint, Job, Reporter, Trainee};

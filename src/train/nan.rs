@@ -9,7 +9,7 @@ use super::step::Session;
 use crate::data::{AugmentKey, Batch, Dataset, Part, StepBatch};
 use crate::model::Mode;
 use crate::ops;
-use crate::run::{Fault, SampleId, Step};
+use crate::run::{Fault, SampleId, ShardId, Step};
 
 /// Samples whose names a message quotes; all ids are in the fault.
 const NAMED_MAX: usize = 3;
@@ -21,34 +21,35 @@ enum Kind {
     Gradient,
 }
 
-/// The fault of a step whose summed loss or gradient is not finite. Runs the shards again, one after
-/// another, to find the first layer and the fewest samples that show it. Nothing was updated yet, so
-/// weights and statistics are those of the step.
-pub(super) fn diagnose(session: &Session<'_>, batch: &StepBatch, totals: &Totals) -> Fault {
+/// The fault of a step whose summed loss or gradient is not finite, if a shard of this worker shows
+/// it. Runs the shards again, one after another, to find the first layer and the fewest samples that
+/// do. Nothing was updated yet, so weights and statistics are those of the step.
+pub(super) fn diagnose(session: &Session<'_>, batch: &StepBatch) -> Option<Fault> {
     let step = batch.plan.step;
     let search = Search {
         dataset: session.dataset,
         seed: session.config.seed,
-        learner: &session.learner,
+        learner: &session.state.learner,
         step,
         epoch: AugmentKey {
             seed: session.config.seed,
             epoch: batch.plan.epoch,
         },
     };
-    for (index, shard) in batch.shards.iter().enumerate() {
-        if shard.ids.is_empty() {
-            continue;
-        }
-        let mode = search.mode(index);
-        match search.look(shard, mode) {
+    for (id, shard) in batch.shards() {
+        match search.look(shard, search.mode(id)) {
             Ok(None) => {}
-            Ok(Some(found)) => return search.report(index, shard, found),
-            Err(fault) => return fault,
+            Ok(Some(found)) => return Some(search.report(id, shard, found)),
+            Err(fault) => return Some(fault),
         }
     }
-    // Every shard is finite alone: the sum is not.
-    let layer = last_non_finite(&session.learner, &totals.gradient)
+    None
+}
+
+/// The fault of a step in which every shard is finite alone, but their sum is not.
+pub(super) fn overflow(session: &Session<'_>, batch: &StepBatch, totals: &Totals) -> Fault {
+    let step = batch.plan.step;
+    let layer = last_non_finite(&session.state.learner, &totals.gradient)
         .ok()
         .flatten();
     let fault = Fault::training(format!(
@@ -90,7 +91,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn mode(&self, shard: usize) -> Mode {
+    fn mode(&self, shard: ShardId) -> Mode {
         Mode::Train {
             dropout_seed: dropout_seed(self.seed, self.step, shard),
         }
@@ -131,7 +132,7 @@ impl Search<'_> {
     }
 
     /// Halves the samples of a shard as long as exactly one half shows the fault by itself.
-    fn narrow(&self, shard: usize, ids: &[SampleId]) -> Vec<SampleId> {
+    fn narrow(&self, shard: ShardId, ids: &[SampleId]) -> Vec<SampleId> {
         let mut ids = ids.to_vec();
         while ids.len() > 1 {
             let (first, second) = ids.split_at(ids.len() / 2);
@@ -144,12 +145,12 @@ impl Search<'_> {
         ids
     }
 
-    fn shows(&self, shard: usize, ids: &[SampleId]) -> bool {
+    fn shows(&self, shard: ShardId, ids: &[SampleId]) -> bool {
         let batch = self.dataset.batch(Part::Train, ids, Some(self.epoch));
         batch.is_ok_and(|batch| !matches!(self.look(&batch, self.mode(shard)), Ok(None)))
     }
 
-    fn report(&self, shard: usize, batch: &Batch, found: Found) -> Fault {
+    fn report(&self, shard: ShardId, batch: &Batch, found: Found) -> Fault {
         let ids = self.narrow(shard, &batch.ids);
         let what = match (found.kind, found.value.is_nan()) {
             (Kind::Loss, true) => "the loss is not a number (NaN)",

@@ -90,7 +90,7 @@ impl Saver {
                     self.newest = None;
                 }
             }
-            reporter.event(event);
+            reporter.event(None, event);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::human::{self, bytes, count, counted, duration, number, printable};
 use super::style::Tone;
-use crate::run::{DataSummary, Event, RunState};
+use crate::run::{DataSummary, Event, RunState, Step, WorldSize};
 
 /// Most lines that one event gives.
 const LINES_MAX: usize = 12;
@@ -49,6 +49,21 @@ pub(super) fn notices(event: &Event) -> Vec<Notice> {
         } => one(
             Tone::Warning,
             format!("warning: worker {rank} ended with {status} and is started again"),
+        ),
+        Event::GroupFormed {
+            world_size, step, ..
+        } => one(Tone::Normal, group(*world_size, *step)),
+        Event::Recovered {
+            cause,
+            step,
+            timing,
+            ..
+        } => one(
+            Tone::Good,
+            format!(
+                "recovered at step {step} within {} ({cause})",
+                duration(timing.regroup + timing.transfer + timing.first_step)
+            ),
         ),
         Event::DataPrepared { summary } => data(summary),
         Event::ModelBuilt { layers, parameters } => one(
@@ -126,6 +141,14 @@ pub(super) fn notices(event: &Event) -> Vec<Notice> {
         lines.push(notice(Tone::Warning, &format!("and {more} more")));
     }
     lines
+}
+
+fn group(world_size: WorldSize, step: Option<Step>) -> String {
+    let workers = counted(world_size.get().into(), "worker", "workers");
+    match step {
+        Some(step) => format!("{workers} go on from step {step} in memory"),
+        None => format!("{workers} train together"),
+    }
 }
 
 fn data(summary: &DataSummary) -> Vec<Notice> {

@@ -207,6 +207,8 @@ impl RunView {
             | Event::WorkerExited { .. }
             | Event::DataPrepared { .. }
             | Event::CheckpointRemoved { .. }
+            | Event::GroupFormed { .. }
+            | Event::Recovered { .. }
             | Event::MemoryMeasured { .. } => {}
         }
     }

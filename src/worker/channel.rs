@@ -12,8 +12,11 @@ use std::time::Duration;
 use rustix::fs::{FileType, fstat};
 use rustix::process::{Signal, getpid, kill_process, set_parent_process_death_signal};
 
-use crate::run::wire::{self, FromWorker, Job, Phase, WIRE_VERSION, WireError};
-use crate::run::{Command, Event, Fault, Step, WORKER_COMMAND};
+use crate::collective::Handle;
+use crate::run::wire::{
+    self, Formation, FromWorker, Job, Phase, Position, ToWorker, WIRE_VERSION, WireError,
+};
+use crate::run::{Command, Event, Fault, Place, Step, WORKER_COMMAND};
 use crate::train::Reporter;
 
 /// Time between two heartbeats.
@@ -25,6 +28,9 @@ const JOB_TIMEOUT: Duration = Duration::from_secs(30);
 /// Commands that may wait to be looked at. A supervisor that sends more waits.
 const COMMANDS_MAX: usize = 64;
 
+/// Groups that may wait to be joined; there is one at a time.
+const GROUPS_MAX: usize = 8;
+
 /// The sending side, shared between training and heartbeat.
 ///
 /// Messages are written to the socket by whoever has something to say. The supervisor reads them at
@@ -34,12 +40,34 @@ pub(super) struct Channel {
     stream: Mutex<UnixStream>,
     step: AtomicU64,
     phase: AtomicU8,
+    group: Mutex<GroupState>,
+}
+
+/// The group that this worker is in.
+#[derive(Debug, Default)]
+struct GroupState {
+    /// Its number and what ends it.
+    current: Option<(u64, Handle)>,
+    /// Number of the last group that was to be left.
+    aborted: u64,
+}
+
+/// What comes after a group.
+pub(super) enum Next {
+    /// Another one.
+    Form(Formation),
+    /// Nothing.
+    Leave,
 }
 
 /// What training is given.
 pub(super) struct Reports<'a> {
     channel: &'a Channel,
-    commands: Receiver<Command>,
+    /// With the number of the group whose first worker is asked.
+    commands: Receiver<(u64, Command)>,
+    groups: Receiver<Next>,
+    /// Number of the group that this worker is in.
+    number: u64,
 }
 
 impl Channel {
@@ -77,6 +105,7 @@ impl Channel {
             stream: Mutex::new(stream),
             step: AtomicU64::new(0),
             phase: AtomicU8::new(code(Phase::Preparing)),
+            group: Mutex::default(),
         };
         Ok((channel, job))
     }
@@ -88,10 +117,17 @@ impl Channel {
     /// When there are no threads to be had.
     pub(super) fn start(self: &Arc<Self>) -> io::Result<Reports<'_>> {
         let mut incoming = self.lock().try_clone()?;
-        let (sender, commands) = sync_channel(COMMANDS_MAX);
+        let (command_sender, commands) = sync_channel(COMMANDS_MAX);
+        let (group_sender, groups) = sync_channel(GROUPS_MAX);
+        let listener = Listener {
+            channel: Arc::clone(self),
+            commands: command_sender,
+            groups: group_sender,
+            number: 0,
+        };
         thread::Builder::new()
             .name("commands".to_string())
-            .spawn(move || listen(&mut incoming, &sender))?;
+            .spawn(move || listener.listen(&mut incoming))?;
         let channel = Arc::clone(self);
         thread::Builder::new()
             .name("heartbeat".to_string())
@@ -101,12 +137,15 @@ impl Channel {
                     channel.send(&FromWorker::Heartbeat {
                         step: channel.step(),
                         phase: phase(channel.phase.load(Ordering::Relaxed)),
+                        position: channel.position(),
                     });
                 }
             })?;
         Ok(Reports {
             channel: self,
             commands,
+            groups,
+            number: 0,
         })
     }
 
@@ -119,6 +158,33 @@ impl Channel {
     /// Finished steps.
     pub(super) fn step(&self) -> Step {
         Step::new(self.step.load(Ordering::Relaxed))
+    }
+
+    /// Where this worker stands in its group.
+    fn position(&self) -> Option<Position> {
+        let group = self.group();
+        let (_, handle) = group.current.as_ref()?;
+        let position = handle.position();
+        Some(Position {
+            number: position.number,
+            kind: position.kind.to_string(),
+            waiting: position.waiting,
+        })
+    }
+
+    /// Ends the group `number`, also if this worker is not in it yet.
+    fn abort(&self, number: u64) {
+        let mut group = self.group();
+        group.aborted = group.aborted.max(number);
+        if let Some((current, handle)) = &group.current
+            && *current <= number
+        {
+            handle.abort();
+        }
+    }
+
+    fn group(&self) -> std::sync::MutexGuard<'_, GroupState> {
+        self.group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A panic while the lock was held leaves at worst half a message, and the process ends anyway.
@@ -134,15 +200,64 @@ fn receive_job(stream: &mut UnixStream) -> Result<Job, WireError> {
     Ok(job)
 }
 
-fn listen(incoming: &mut UnixStream, commands: &SyncSender<Command>) {
-    loop {
-        match wire::receive(incoming) {
-            // Training has ended when nobody takes commands any more.
-            Ok(command) => {
-                let _ = commands.send(command);
+/// The receiving side.
+struct Listener {
+    channel: Arc<Channel>,
+    commands: SyncSender<(u64, Command)>,
+    groups: SyncSender<Next>,
+    /// Number of the last group.
+    number: u64,
+}
+
+impl Listener {
+    fn listen(mut self, incoming: &mut UnixStream) {
+        loop {
+            // Training has ended when nobody takes what is sent any more.
+            match wire::receive(incoming) {
+                Ok(ToWorker::Command(command)) => {
+                    let _ = self.commands.send((self.number, command));
+                }
+                Ok(ToWorker::Form(formation)) => {
+                    self.number = formation.number;
+                    let _ = self.groups.send(Next::Form(formation));
+                }
+                Ok(ToWorker::Leave) => {
+                    let _ = self.groups.send(Next::Leave);
+                }
+                Ok(ToWorker::Abort(number)) => self.channel.abort(number),
+                Err(_) => die(),
             }
-            Err(_) => die(),
         }
+    }
+}
+
+impl Reports<'_> {
+    /// Says that this worker can be one of a group, and waits for one.
+    pub(super) fn next_group(&mut self, vector_len: usize, step: Option<Step>) -> Next {
+        self.channel
+            .phase
+            .store(code(Phase::Waiting), Ordering::Relaxed);
+        self.channel.send(&FromWorker::Ready {
+            vector_len: vector_len as u64,
+            step,
+        });
+        // The listener ends with the process.
+        self.groups.recv().unwrap_or(Next::Leave)
+    }
+
+    /// This worker is in the group `number` from now on.
+    pub(super) fn enter(&mut self, number: u64, handle: Handle) {
+        self.number = number;
+        let mut group = self.channel.group();
+        if number <= group.aborted {
+            handle.abort();
+        }
+        group.current = Some((number, handle));
+    }
+
+    /// This worker is in no group.
+    pub(super) fn leave(&mut self) {
+        self.channel.group().current = None;
     }
 }
 
@@ -152,18 +267,30 @@ fn die() {
 }
 
 impl Reporter for Reports<'_> {
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, place: Option<Place>, event: Event) {
         if let Event::StepFinished(report) = &event {
             self.channel
                 .step
                 .store(report.step.get(), Ordering::Relaxed);
         }
-        self.channel
-            .send(&FromWorker::Event(Box::new(finite(event))));
+        self.channel.send(&FromWorker::Event {
+            place,
+            event: Box::new(finite(event)),
+        });
+    }
+
+    fn agreed(&mut self) {
+        self.channel.send(&FromWorker::Agreed);
     }
 
     fn command(&mut self) -> Option<Command> {
-        self.commands.try_recv().ok()
+        loop {
+            let (number, command) = self.commands.try_recv().ok()?;
+            // What the first worker of an earlier group was asked is asked again by the supervisor.
+            if number == self.number {
+                return Some(command);
+            }
+        }
     }
 
     fn phase(&mut self, step: Step, phase: Phase) {
@@ -182,8 +309,9 @@ fn finite(mut event: Event) -> Event {
     event
 }
 
-const PHASES: [Phase; 4] = [
+const PHASES: [Phase; 5] = [
     Phase::Preparing,
+    Phase::Waiting,
     Phase::Stepping,
     Phase::Evaluating,
     Phase::Saving,
@@ -192,9 +320,10 @@ const PHASES: [Phase; 4] = [
 fn code(phase: Phase) -> u8 {
     match phase {
         Phase::Preparing => 0,
-        Phase::Stepping => 1,
-        Phase::Evaluating => 2,
-        Phase::Saving => 3,
+        Phase::Waiting => 1,
+        Phase::Stepping => 2,
+        Phase::Evaluating => 3,
+        Phase::Saving => 4,
     }
 }
 
@@ -224,6 +353,7 @@ mod tests {
             stream: Mutex::new(ours),
             step: AtomicU64::new(0),
             phase: AtomicU8::new(0),
+            group: Mutex::default(),
         };
         (Arc::new(channel), theirs)
     }
@@ -234,16 +364,24 @@ mod tests {
         let mut reports = channel.start().unwrap();
         assert_eq!(reports.command(), None);
         reports.phase(Step::new(7), Phase::Evaluating);
-        reports.event(Event::Evaluated {
+        let place = Place {
+            step: Step::new(7),
+            index: 1,
+        };
+        let evaluated = Event::Evaluated {
             step: Step::new(7),
             epoch: Epoch::new(0),
             split: "valid".to_string(),
             samples: 1,
             seconds: 0.1,
             metrics: BTreeMap::from([("loss".to_string(), 0.5), ("auroc".to_string(), f64::NAN)]),
-        });
+        };
+        reports.event(Some(place), evaluated);
         match wire::receive(&mut supervisor).unwrap() {
-            FromWorker::Event(event) => match *event {
+            FromWorker::Event {
+                place: Some(found),
+                event,
+            } if found == place => match *event {
                 Event::Evaluated { metrics, .. } => assert_eq!(metrics.len(), 1),
                 other => panic!("{other:?}"),
             },
@@ -252,12 +390,14 @@ mod tests {
         let heartbeat = FromWorker::Heartbeat {
             step: Step::new(7),
             phase: Phase::Evaluating,
+            position: None,
         };
         assert_eq!(
             wire::receive::<FromWorker>(&mut supervisor).unwrap(),
             heartbeat
         );
-        wire::send(&mut supervisor, &Command::Checkpoint).unwrap();
+        let command = ToWorker::Command(Command::Checkpoint);
+        wire::send(&mut supervisor, &command).unwrap();
         while reports.command() != Some(Command::Checkpoint) {
             thread::yield_now();
         }

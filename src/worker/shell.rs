@@ -1,20 +1,23 @@
 //! From the job to its outcome.
 
+use std::fs::File;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
-use super::channel::{Channel, Reports};
+use super::channel::{Channel, Next, Reports};
 use super::panics;
 use crate::checkpoint::{self, Snapshot};
+use crate::collective::{Collective, Shm, Solo};
 use crate::config::{self, Config, Source};
 use crate::data::Dataset;
 use crate::ops;
-use crate::run::wire::{FromWorker, Job, Outcome, WIRE_VERSION};
+use crate::run::wire::{Formation, FromWorker, Job, Outcome, WIRE_VERSION};
 use crate::run::{Event, Fault, RunDir};
 use crate::store::Lock;
-use crate::train::{self, Reporter};
+use crate::train::{self, Ended, Reporter, Trainee};
 
 /// The whole life of a worker process. Its only argument is the hidden command; everything else comes
 /// through standard input.
@@ -52,31 +55,79 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panics::fault()))
 }
 
+/// Prepares, then trains in one group after another until training ends.
 fn work(job: &Job, reports: &mut Reports<'_>) -> Result<Outcome, Fault> {
     let config = read_config(job)?;
     let dir = RunDir::new(&job.run_dir);
     let _lock = Lock::take_worker(&dir, job.rank)?;
     // The device takes a while to open on a GPU, the data on a disk: side by side.
     let (device, dataset) = thread::scope(|scope| {
-        let device = scope.spawn(|| ops::device::open(config.resources.backend, job.threads));
+        let device = scope
+            .spawn(|| ops::device::open(config.resources.backend, job.rank.get(), job.threads));
         let dataset = Dataset::open(&config.data, config.seed, Some(&dir.prepared()));
         let device = device.join().unwrap_or_else(|_| Err(panics::fault()));
         (device, dataset)
     });
     let dataset = Arc::new(dataset?);
-    reports.event(Event::DataPrepared {
-        summary: Box::new(dataset.summary().clone()),
-    });
-    let checkpoint = find_checkpoint(&dir.checkpoints(), job.checkpoint.as_deref(), reports)?;
+    if job.rank.get() == 0 {
+        let summary = Box::new(dataset.summary().clone());
+        reports.event(None, Event::DataPrepared { summary });
+    }
+    let checkpoints = dir.checkpoints();
     let training = train::Job {
         config: &config,
         config_sha256: &job.config_sha256,
         dataset,
         device: device?,
-        checkpoints: &dir.checkpoints(),
-        checkpoint,
+        checkpoints: &checkpoints,
+        checkpoint: Box::new(|reporter: &mut dyn Reporter| {
+            find_checkpoint(&checkpoints, job.checkpoint.as_deref(), reporter)
+        }),
+        slot: job.rank,
     };
-    train::train(training, reports)
+    let mut trainee = Trainee::new(training, reports)?;
+    loop {
+        match reports.next_group(trainee.vector_len(), trainee.step()) {
+            Next::Leave => return Ok(Outcome::Released),
+            Next::Form(formation) => {
+                let collective = join(&formation)?;
+                reports.enter(formation.number, collective.handle());
+                let ended = trainee.train(collective, reports);
+                reports.leave();
+                match ended? {
+                    Ended::Done(outcome) => return Ok(outcome),
+                    Ended::Interrupted => {}
+                }
+            }
+        }
+    }
+}
+
+/// Becomes one of a group.
+fn join(formation: &Formation) -> Result<Box<dyn Collective>, Fault> {
+    let Formation {
+        seat,
+        vector_len,
+        nodes_max,
+        segment,
+        timeout_ms,
+        ..
+    } = formation;
+    let size = |value: &u64| usize::try_from(*value).unwrap_or(usize::MAX);
+    let Some(path) = segment else {
+        return Ok(Box::new(Solo::new(size(vector_len), size(nodes_max))));
+    };
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|error| Fault::io("open", path, &error))?;
+    let shm = Shm::join(&file, seat.rank, Duration::from_millis(*timeout_ms)).map_err(|error| {
+        Fault::machine(format!(
+            "cannot use the memory shared by the workers: {error}"
+        ))
+    })?;
+    Ok(Box::new(shm))
 }
 
 /// The config of the job, which must be the one that the supervisor means.
@@ -111,7 +162,7 @@ fn read_config(job: &Job) -> Result<Config, Fault> {
 fn find_checkpoint(
     folder: &Path,
     named: Option<&str>,
-    reports: &mut Reports<'_>,
+    reporter: &mut dyn Reporter,
 ) -> Result<Option<(String, Snapshot)>, Fault> {
     if let Some(name) = named {
         let snapshot = checkpoint::load(&folder.join(name))?;
@@ -121,7 +172,7 @@ fn find_checkpoint(
     let none_left = found.is_none() && !rejected.is_empty();
     let count = rejected.len();
     for (checkpoint, reason) in rejected {
-        reports.event(Event::CheckpointRejected { checkpoint, reason });
+        reporter.event(None, Event::CheckpointRejected { checkpoint, reason });
     }
     if none_left {
         return Err(Fault::damaged(format!(

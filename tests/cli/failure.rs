@@ -48,13 +48,29 @@ fn a_variable_that_is_not_set_is_an_error() {
 fn missing_and_damaged_data_are_told_apart() {
     let trainer = digits().set("data.train=no/such/file.gz");
     trainer.run().fails_with(2, &["no/such/file.gz"]);
-    assert_eq!(trainer.show("latest")["state"], "failed");
+    assert_nothing_is_kept(&trainer);
 
     let trainer = digits();
     let damaged = trainer.write("images.gz", b"this is no gzip file");
     let change = format!("data.train={}", damaged.display());
     let trainer = trainer.set(&change);
     trainer.run_with(&["--quiet"]).fails_with(6, &["images.gz"]);
+    assert_nothing_is_kept(&trainer);
+}
+
+#[test]
+fn a_model_that_does_not_fit_its_data_names_the_layer_and_leaves_no_run() {
+    let config = DIGITS.replacen("kernel = 3", "kernel = 33", 1);
+    let trainer = Trainer::new().config(&config);
+    let answer = trainer.run().fails_with(2, &["Conv2d"]);
+    assert!(answer.stdout.contains("not kept"), "{answer:?}");
+    assert_nothing_is_kept(&trainer);
+}
+
+/// What was refused before the first step is in no list of runs.
+fn assert_nothing_is_kept(trainer: &Trainer) {
+    let left = std::fs::read_dir(trainer.runs_dir()).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "files are left in the folder of runs");
 }
 
 #[test]

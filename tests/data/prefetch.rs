@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use trainer::data::{Part, Prefetcher, StepBatch};
 use trainer::plan::Timetable;
-use trainer::run::{Fault, Step};
+use trainer::run::{Fault, Seat, ShardId, Step};
 
 use crate::support::{Scratch, png};
 
@@ -28,7 +28,7 @@ fn start(scratch: &Scratch, from: u64, ahead: usize) -> (Prefetcher, u64) {
     let timetable = Timetable::new(&config, dataset.samples(Part::Train));
     let total = timetable.steps_total();
     (
-        Prefetcher::start(dataset, timetable, 3, Step::new(from), ahead),
+        Prefetcher::start(dataset, timetable, 3, Step::new(from), ahead, Seat::ALONE),
         total,
     )
 }
@@ -49,7 +49,7 @@ fn steps_are_the_same_whatever_is_prepared_ahead() {
     assert_eq!(inline.len(), 3 * 7 + 2);
     for (place, step) in inline.iter().enumerate() {
         assert_eq!(step.plan.step, Step::new(place as u64));
-        assert_eq!(step.shards.len(), 3);
+        assert_eq!((step.first, step.shards.len()), (ShardId::new(0), 3));
         let seen: Vec<_> = step
             .shards
             .iter()
@@ -80,7 +80,7 @@ fn a_fault_comes_in_the_place_of_its_step() {
         let dataset = Arc::new(scratch.open(DATA).unwrap());
         scratch.write("f/class1/16.png", "broken");
         let timetable = Timetable::new(&config, dataset.samples(Part::Train));
-        prefetcher = Prefetcher::start(dataset, timetable, 3, Step::new(0), ahead);
+        prefetcher = Prefetcher::start(dataset, timetable, 3, Step::new(0), ahead, Seat::ALONE);
         (0..total)
             .map(|_| prefetcher.next().map(|step| step.plan.samples.len()))
             .map(|result| {

@@ -21,7 +21,7 @@ use crate::config::{Checkpoint, Every, Goal, Keep};
 use crate::run::{Best, Epoch, Event, Step};
 
 /// A small but complete snapshot; `variant` changes the weights.
-fn snapshot(step: u64, variant: u8) -> Snapshot {
+pub(super) fn snapshot(step: u64, variant: u8) -> Snapshot {
     let value = f32::from(variant);
     let step = Step::new(step);
     Snapshot {

@@ -21,12 +21,17 @@ pub(super) fn check(parts: &Parts, check: &mut Check<'_>) {
             "remove `eval.top_k`",
         );
     }
-    let one = |slots| matches!(slots, Slots::Count(1));
-    if parts.resources.as_ref().is_some_and(|r| !one(r.slots)) {
+    if let (Some(train), Some(resources)) = (&parts.train, &parts.resources)
+        && let Slots::Count(slots) = resources.slots
+        && slots > train.shards
+    {
         check.refuse(
-            "this version runs one worker",
-            &["resources.slots"],
-            "set `resources.slots = 1`",
+            format!(
+                "{slots} workers are more than the shards of a step ({}): a worker computes whole shards",
+                train.shards
+            ),
+            &["resources.slots", "train.shards"],
+            "a worker has at least one shard: use more shards or fewer workers",
         );
     }
 }

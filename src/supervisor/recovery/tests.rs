@@ -1,6 +1,7 @@
-//! Tests of the decisions.
+//! Tests of the decisions, mostly with one worker.
 
 use super::*;
+use crate::run::wire::Outcome;
 use crate::run::{Epoch, FaultClass, Phases, StepReport};
 use std::collections::BTreeMap;
 
@@ -8,45 +9,78 @@ const POLICY: Recovery = Recovery {
     max_restarts: 2,
     window_s: 100,
     hang_timeout_s: 30,
+    elastic: true,
+    min_slots: 1,
 };
+
+const SLOT: Rank = Rank::new(0);
 
 fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+fn said(event: Event) -> Cause {
+    let event = FromWorker::Event {
+        place: None,
+        event: Box::new(event),
+    };
+    Cause::Message(SLOT, event)
+}
+
+fn launched(pid: u32) -> Cause {
+    Cause::Launched { slot: SLOT, pid }
+}
+
+fn ready() -> Cause {
+    let message = FromWorker::Ready {
+        vector_len: 10,
+        step: None,
+    };
+    Cause::Message(SLOT, message)
+}
+
+fn tick() -> Cause {
+    let cpu_seconds = BTreeMap::from([(SLOT, 0.0)]);
+    Cause::Tick { cpu_seconds }
+}
+
+fn quiet_tick() -> Cause {
+    Cause::Tick {
+        cpu_seconds: BTreeMap::new(),
+    }
+}
+
 fn began(step: u64) -> Cause {
-    Cause::Message(FromWorker::Event(Box::new(Event::TrainingBegan {
+    said(Event::TrainingBegan {
         step: Step::new(step),
         steps_total: 100,
         steps_per_epoch: 10,
         checkpoint: None,
         device: "cpu".to_string(),
-    })))
+    })
 }
 
 fn finished(step: u64) -> Cause {
-    Cause::Message(FromWorker::Event(Box::new(Event::StepFinished(
-        StepReport {
-            step: Step::new(step),
-            epoch: Epoch::new(0),
-            samples: 1,
-            tokens: 0,
-            loss: 0.0,
-            learning_rate: 0.0,
-            gradient_norm: 0.0,
-            seconds: 0.0,
-            phases: Phases::default(),
-            metrics: BTreeMap::new(),
-        },
-    ))))
+    said(Event::StepFinished(StepReport {
+        step: Step::new(step),
+        epoch: Epoch::new(0),
+        samples: 1,
+        tokens: 0,
+        loss: 0.0,
+        learning_rate: 0.0,
+        gradient_norm: 0.0,
+        seconds: 0.0,
+        phases: Phases::default(),
+        metrics: BTreeMap::new(),
+    }))
 }
 
 fn done(outcome: Outcome) -> Cause {
-    Cause::Message(FromWorker::Done(outcome))
+    Cause::Message(SLOT, FromWorker::Done(outcome))
 }
 
 fn gone(signal: i32) -> Cause {
-    Cause::Gone(Ending::Signalled(signal))
+    Cause::Gone(SLOT, Ending::Signalled(signal))
 }
 
 fn pause() -> Cause {
@@ -59,6 +93,14 @@ fn stop() -> Cause {
 
 fn interrupt() -> Cause {
     Cause::Signal("SIGINT".to_string())
+}
+
+/// The slot, where it is not the first.
+fn of(slot: Rank) -> String {
+    match slot.get() {
+        0 => String::new(),
+        slot => format!(" at {slot}"),
+    }
 }
 
 /// Actions in short words, without what is merely passed on.
@@ -76,10 +118,17 @@ fn words(actions: &[Action]) -> Vec<String> {
                 .to_string(),
                 Action::Record(_, Event::FaultRaised { fault }) => format!("{:?}", fault.class),
                 Action::Record(..) => return None,
-                Action::Launch(attempt) => format!("launch {attempt}"),
-                Action::Send(command) => format!("send {command:?}"),
-                Action::Examine => "examine".to_string(),
-                Action::Kill => "kill".to_string(),
+                Action::Launch(attempt, slot) => format!("launch {attempt}{}", of(*slot)),
+                Action::Send(slot, command) => format!("send {command:?}{}", of(*slot)),
+                Action::Form { slots, .. } if slots.len() == 1 => return None,
+                Action::Form { slots, .. } => {
+                    let slots: Vec<String> = slots.iter().map(ToString::to_string).collect();
+                    format!("form {}", slots.join("+"))
+                }
+                Action::Abort(slot, number) => format!("abort {number}{}", of(*slot)),
+                Action::Release(slot) => format!("release{}", of(*slot)),
+                Action::Examine(slot) => format!("examine{}", of(*slot)),
+                Action::Kill(slot) => format!("kill{}", of(*slot)),
                 Action::Finish(finish) => format!("finish {}", finish.state),
             })
         })
@@ -88,9 +137,10 @@ fn words(actions: &[Action]) -> Vec<String> {
 
 /// A machine whose worker trains at step 5 of attempt 1.
 fn training() -> Machine {
-    let mut machine = Machine::new(POLICY, RunState::Queued, Attempt::new(1));
+    let mut machine = Machine::new(POLICY, RunState::Queued, Attempt::new(1), 1, 8);
     assert_eq!(words(&machine.begin("test")), ["starting", "launch 1"]);
-    machine.decide(Cause::Launched { pid: 7 }, at(0));
+    machine.decide(launched(7), at(0));
+    machine.decide(ready(), at(0));
     assert_eq!(words(&machine.decide(began(0), at(1))), ["running"]);
     for step in 1..=5 {
         assert!(words(&machine.decide(finished(step), at(1))).is_empty());
@@ -119,15 +169,16 @@ fn hold(cases: Vec<Case<'_>>) {
 #[test]
 fn every_way_to_end_ends_as_it_should() {
     let failed = || {
-        Cause::Message(FromWorker::Failed(Box::new(Fault::training(
-            "the loss is not finite",
-        ))))
+        Cause::Message(
+            SLOT,
+            FromWorker::Failed(Box::new(Fault::training("the loss is not finite"))),
+        )
     };
-    let left = |code| Cause::Gone(Ending::Exited(code));
+    let left = |code| Cause::Gone(SLOT, Ending::Exited(code));
     hold(vec![
         (
             "length reached",
-            vec![done(Outcome::Completed), Cause::Closed(None), left(0)],
+            vec![done(Outcome::Completed), Cause::Closed(SLOT, None), left(0)],
             vec!["exited", "completed", "finish completed"],
         ),
         (
@@ -160,7 +211,7 @@ fn every_way_to_end_ends_as_it_should() {
 
 #[test]
 fn a_second_wish_is_understood() {
-    let left = |code| Cause::Gone(Ending::Exited(code));
+    let left = |code| Cause::Gone(SLOT, Ending::Exited(code));
     hold(vec![
         (
             "stop after pause, worker pauses first",
@@ -201,7 +252,7 @@ fn signals_and_deaths_end_as_they_should() {
             vec![
                 interrupt(),
                 done(Outcome::Paused),
-                Cause::Gone(Ending::Exited(0)),
+                Cause::Gone(SLOT, Ending::Exited(0)),
             ],
             vec!["pausing", "send Pause", "exited", "paused", "finish paused"],
         ),
@@ -242,7 +293,7 @@ fn signals_and_deaths_end_as_they_should() {
             "no process to be had",
             vec![
                 gone(9),
-                Cause::NotLaunched(Fault::machine("no processes left")),
+                Cause::NotLaunched(SLOT, Fault::machine("no processes left")),
             ],
             vec![
                 "exited, restarts",
@@ -261,10 +312,12 @@ fn a_death_is_recovered_from_within_the_limit() {
     let mut machine = training();
     let causes = vec![
         gone(9),
-        Cause::Launched { pid: 8 },
+        launched(8),
+        ready(),
         began(3),
         gone(9),
-        Cause::Launched { pid: 9 },
+        launched(9),
+        ready(),
         began(3),
         gone(9),
     ];
@@ -295,15 +348,16 @@ fn old_deaths_are_forgotten() {
             Some(&format!("launch {death}")),
             "at {second} s"
         );
-        machine.decide(Cause::Launched { pid: 1 }, at(second));
+        machine.decide(launched(1), at(second));
+        machine.decide(ready(), at(second));
         machine.decide(began(0), at(second));
     }
 }
 
 #[test]
 fn the_same_crash_in_the_same_place_ends_the_run() {
-    let oom = || Cause::Gone(Ending::OutOfMemory("the machine ran out of memory"));
-    let exit = |code| Cause::Gone(Ending::Exited(code));
+    let oom = || Cause::Gone(SLOT, Ending::OutOfMemory("the machine ran out of memory"));
+    let exit = |code| Cause::Gone(SLOT, Ending::Exited(code));
     for (first, step, second, ends) in [
         (gone(11), 5, gone(11), true),
         (exit(1), 5, exit(1), true),
@@ -317,7 +371,8 @@ fn the_same_crash_in_the_same_place_ends_the_run() {
         let mut machine = training();
         let name = format!("{first:?} then {second:?} at {step}");
         machine.decide(first, at(2));
-        machine.decide(Cause::Launched { pid: 8 }, at(3));
+        machine.decide(launched(8), at(3));
+        machine.decide(ready(), at(3));
         machine.decide(began(0), at(4));
         machine.decide(finished(step), at(5));
         let said = words(&machine.decide(second, at(6)));
@@ -335,9 +390,9 @@ fn a_run_that_may_not_restart_fails_at_the_first_death() {
         max_restarts: 0,
         ..POLICY
     };
-    let mut machine = Machine::new(policy, RunState::Queued, Attempt::new(1));
+    let mut machine = Machine::new(policy, RunState::Queued, Attempt::new(1), 1, 8);
     machine.begin("test");
-    machine.decide(Cause::Launched { pid: 7 }, at(0));
+    machine.decide(launched(7), at(0));
     let said = machine.decide(gone(9), at(1));
     let Some(Action::Finish(finish)) = said.last() else {
         panic!("{said:?}");
@@ -353,114 +408,7 @@ fn a_run_that_may_not_restart_fails_at_the_first_death() {
     assert!(!fault.advice.is_empty());
 }
 
-#[test]
-fn a_hung_worker_is_named_examined_killed_and_replaced() {
-    let tick = || Cause::Tick {
-        cpu_seconds: Some(0.0),
-    };
-    let mut machine = training();
-    let mut said = Vec::new();
-    for second in 2..60 {
-        let actions = machine.decide(tick(), at(second));
-        if !actions.is_empty() {
-            assert_eq!(second, 31);
-            let Some(Action::Record(_, Event::Warned { message })) = actions.first() else {
-                panic!("{actions:?}");
-            };
-            assert!(
-                message.contains("rank 0") && message.contains("step 5"),
-                "{message}"
-            );
-        }
-        said.extend(words(&actions));
-    }
-    assert_eq!(said, ["examine", "kill"]);
-    said = words(&machine.decide(gone(9), at(61)));
-    assert_eq!(said, ["exited, restarts", "starting", "launch 2"]);
-    // Once more in the same place: it would hang for ever.
-    machine.decide(Cause::Launched { pid: 8 }, at(62));
-    machine.decide(began(5), at(63));
-    for second in 64..100 {
-        machine.decide(tick(), at(second));
-    }
-    said = words(&machine.decide(gone(9), at(100)));
-    assert_eq!(said, ["exited", "Workers", "failed", "finish failed"]);
-}
-
-#[test]
-fn a_supervisor_that_slept_does_not_blame_the_worker() {
-    let mut machine = training();
-    machine.decide(Cause::Tick { cpu_seconds: None }, at(2));
-    let said = machine.decide(Cause::Tick { cpu_seconds: None }, at(2000));
-    assert!(said.is_empty(), "{said:?}");
-}
-
-#[test]
-fn a_worker_that_does_not_leave_is_made_to() {
-    let mut machine = training();
-    let mut said = run(&mut machine, vec![done(Outcome::Completed)]);
-    for second in 3..30 {
-        said.extend(words(
-            &machine.decide(Cause::Tick { cpu_seconds: None }, at(second)),
-        ));
-        if said.len() == 1 {
-            said.extend(words(&machine.decide(gone(9), at(second))));
-            break;
-        }
-    }
-    assert_eq!(said, ["kill", "exited", "completed", "finish completed"]);
-}
-
-#[test]
-fn a_worker_that_talks_nonsense_is_replaced() {
-    let mut machine = training();
-    let causes = vec![Cause::Closed(Some("not understood".to_string())), gone(9)];
-    let said = run(&mut machine, causes);
-    assert_eq!(said, ["kill", "exited, restarts", "starting", "launch 2"]);
-    let mut machine = training();
-    let hello = Cause::Message(FromWorker::Hello {
-        version: WIRE_VERSION + 1,
-        pid: 7,
-    });
-    let said = run(&mut machine, vec![hello, gone(9)]);
-    assert_eq!(
-        said,
-        ["kill", "exited", "Machine", "failed", "finish failed"]
-    );
-}
-
-#[test]
-fn a_pause_before_training_began_stays_a_pause() {
-    let mut machine = Machine::new(POLICY, RunState::Paused, Attempt::new(2));
-    assert_eq!(words(&machine.begin("test")), ["starting", "launch 2"]);
-    machine.decide(Cause::Launched { pid: 7 }, at(0));
-    let causes = vec![
-        pause(),
-        began(3),
-        done(Outcome::Paused),
-        Cause::Gone(Ending::Exited(0)),
-    ];
-    assert_eq!(
-        run(&mut machine, causes),
-        ["pausing", "send Pause", "exited", "paused", "finish paused"]
-    );
-}
-
-#[test]
-fn every_state_a_run_can_be_resumed_from_starts() {
-    for state in [
-        RunState::Queued,
-        RunState::Paused,
-        RunState::Failed,
-        RunState::Cancelled,
-        RunState::Completed,
-        RunState::EarlyStopped,
-    ] {
-        let mut machine = Machine::new(POLICY, state, Attempt::new(2));
-        assert_eq!(
-            words(&machine.begin("test")),
-            ["starting", "launch 2"],
-            "{state}"
-        );
-    }
-}
+#[path = "tests/group.rs"]
+mod group;
+#[path = "tests/trouble.rs"]
+mod trouble;

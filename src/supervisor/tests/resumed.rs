@@ -73,6 +73,7 @@ fn a_changed_config_needs_permission() {
         checkpoint: None,
         config: Some((&other, "the new source")),
         allow_config_change: false,
+        slots: None,
     };
     let before = std::fs::read(finished.dir.journal()).unwrap();
     let refused = resume_with(request, &mut [], &mut Threads::default()).unwrap_err();
@@ -121,6 +122,7 @@ fn a_checkpoint_that_is_not_there_is_refused() {
         checkpoint: Some("step-00000003"),
         config: None,
         allow_config_change: false,
+        slots: None,
     };
     let refused = resume_with(request, &mut [], &mut Threads::default()).unwrap_err();
     assert_eq!(refused.class, FaultClass::Usage);

@@ -1,6 +1,8 @@
 //! Area under the ROC curve, exact: the share of pairs (positive, negative) in which the positive one
 //! has the higher score, ties counting half (Mann and Whitney 1947).
 
+use serde::{Deserialize, Serialize};
+
 use super::mean;
 
 /// Most scores that are kept, 64 MiB of them. Beyond it AUROC is not reported: an approximation
@@ -9,7 +11,7 @@ pub(super) const AUROC_SCORES_MAX: usize = 1 << 24;
 
 /// Scores of all rows seen. Two classes need one score per row, the difference of the logits; more
 /// need one per class, the log-probability, for one class against the rest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Scores {
     classes: usize,
     /// Scores by class against the rest; one list for two classes.

@@ -1,10 +1,12 @@
 //! Accuracy, top-k accuracy, macro F1 and AUROC of class predictions.
 
+use serde::{Deserialize, Serialize};
+
 use super::auroc::Scores;
 use super::{mean, rank, share};
 
 /// Measures logits against classes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ClassMeter {
     count: u64,
     loss: f64,
@@ -14,7 +16,7 @@ pub(crate) struct ClassMeter {
     scores: Scores,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Tally {
     hits: u64,
     predicted: u64,

@@ -18,6 +18,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::data::{Target, TargetShape};
 use crate::run::Fault;
 
@@ -28,7 +30,7 @@ use tokens::TokenMeter;
 use values::ValueMeter;
 
 /// Measures predictions of one kind of target.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Meter {
     /// `loss`, `accuracy`, `top<k>_accuracy`, `f1`, `auroc`.
     Classes(ClassMeter),
@@ -101,13 +103,6 @@ impl Meter {
     /// # Errors
     ///
     /// When it is of another kind; a mistake of the program.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "one worker sees everything; several will merge what they saw"
-        )
-    )]
     pub(crate) fn merge(&mut self, other: &Meter) -> Result<(), Fault> {
         match (self, other) {
             (Meter::Classes(mine), Meter::Classes(other)) => mine.merge(other),

@@ -1,9 +1,11 @@
 //! Loss, perplexity and accuracy of next-token predictions.
 
+use serde::{Deserialize, Serialize};
+
 use super::{mean, rank, share};
 
 /// Measures logits against following tokens.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TokenMeter {
     count: u64,
     loss: f64,

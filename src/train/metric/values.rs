@@ -1,11 +1,13 @@
 //! Errors of numeric predictions, in the units of the data.
 
+use serde::{Deserialize, Serialize};
+
 use super::mean;
 
 /// Measures standardised predictions against standardised targets. `mse` and `mae` are scaled back;
 /// R² is the same in both units, and computed in the standardised one, where sums of squares do not
 /// cancel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ValueMeter {
     std: f64,
     count: u64,

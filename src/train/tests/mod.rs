@@ -11,6 +11,7 @@ mod boundary;
 mod determinism;
 mod digits;
 pub(in crate::train) mod fixture;
+mod group;
 mod non_finite;
 mod resume;
 pub(in crate::train) mod run;

@@ -3,19 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use burn::tensor::Device;
 
 use crate::checkpoint::{self, Snapshot};
+use crate::collective::{Collective, Handle, Segment, Shm, Solo};
 use crate::config::{
     self, Activation, Checkpoint, Config, Data, Eval, Every, ImageData, ImageFormat, Keep,
     LayerConfig, Layers, Length, Log, Loss, Model, Normalize, Optimizer, Recovery, Resources,
     Schedule, Slots, Split, Train,
 };
 use crate::data::Dataset;
+use crate::plan::nodes_max;
 use crate::run::wire::{Outcome, Phase};
-use crate::run::{Command, Event, Fault, Step};
-use crate::train::{Job, Reporter, train};
+use crate::run::{Command, Event, Fault, Place, Rank, Step, WorldSize};
+use crate::train::{Ended, Job, Reporter, Trainee};
 
 /// Side of the images, in pixels.
 const SIDE: usize = 6;
@@ -78,6 +82,8 @@ pub(in crate::train) fn config() -> Config {
             max_restarts: 3,
             window_s: 60,
             hang_timeout_s: 0,
+            elastic: true,
+            min_slots: 1,
         },
         log: Log { every: 1 },
     }
@@ -194,15 +200,83 @@ impl Bench {
         reporter: &mut Recorder,
     ) -> Result<Outcome, Fault> {
         let checkpoints = self.checkpoints(name);
+        let mut trainee = self.trainee(0, dataset, &checkpoints, checkpoint, reporter)?;
+        let alone = Solo::new(trainee.vector_len(), 1);
+        match trainee.train(Box::new(alone), reporter)? {
+            Ended::Done(outcome) => Ok(outcome),
+            Ended::Interrupted => panic!("nobody interrupts"),
+        }
+    }
+
+    fn trainee<'a>(
+        &'a self,
+        slot: u32,
+        dataset: Arc<Dataset>,
+        checkpoints: &'a Path,
+        mut checkpoint: Option<Snapshot>,
+        reporter: &mut Recorder,
+    ) -> Result<Trainee<'a>, Fault> {
         let job = Job {
             config: &self.config,
             config_sha256: "test",
             dataset,
             device: Device::flex(),
-            checkpoints: &checkpoints,
-            checkpoint: checkpoint.map(|snapshot| ("given".to_string(), snapshot)),
+            checkpoints,
+            checkpoint: Box::new(move |_: &mut dyn Reporter| {
+                Ok(checkpoint
+                    .take()
+                    .map(|snapshot| ("given".to_string(), snapshot)))
+            }),
+            slot: Rank::new(slot),
         };
-        train(job, reporter)
+        Trainee::new(job, reporter)
+    }
+
+    /// Trains into the folder `name` with groups of workers, one thread each, one group after another:
+    /// each group trains until its first worker has reported the given step, then falls apart, and
+    /// the workers of the next one go on; those that were not there before start afresh. The last
+    /// group trains to the end. Returns what was reported, without repetitions.
+    pub(in crate::train) fn train_groups(
+        &self,
+        name: &str,
+        groups: &[(u32, Option<u64>)],
+    ) -> Recorder {
+        let (checkpoints, dataset) = (self.checkpoints(name), self.dataset());
+        let shards = self.config.train.shards;
+        let mut trainees: Vec<(Trainee<'_>, Recorder)> = Vec::new();
+        let mut reported = Recorder::default();
+        for &(size, until) in groups {
+            trainees.truncate(size as usize);
+            for slot in trainees.len() as u32..size {
+                let mut recorder = Recorder::default();
+                let dataset = Arc::clone(&dataset);
+                let trainee = self.trainee(slot, dataset, &checkpoints, None, &mut recorder);
+                trainees.push((trainee.unwrap(), recorder));
+            }
+            let world = WorldSize::new(size);
+            let segment =
+                Segment::create(world, trainees[0].0.vector_len(), nodes_max(shards, world))
+                    .unwrap();
+            let join = |rank| Shm::join(&segment, Rank::new(rank), Duration::from_mins(1)).unwrap();
+            let members: Vec<Shm> = (0..size).map(join).collect();
+            let handles: Vec<_> = members.iter().map(Collective::handle).collect();
+            trainees[0].1.ends = until.map(|step| (step, handles));
+            let ended = thread::scope(|scope| {
+                let threads: Vec<_> = trainees
+                    .iter_mut()
+                    .zip(members)
+                    .map(|((trainee, recorder), member)| {
+                        scope.spawn(move || trainee.train(Box::new(member), recorder).unwrap())
+                    })
+                    .collect();
+                let ended = threads.into_iter().map(|thread| thread.join().unwrap());
+                ended.collect::<Vec<_>>()
+            });
+            assert!(ended.iter().all(|one| *one == ended[0]), "{ended:?}");
+            assert_eq!(ended[0] == Ended::Interrupted, until.is_some());
+            reported.absorb(&mut trainees[0].1);
+        }
+        reported
     }
 
     /// The newest checkpoint in the folder `name`.
@@ -260,6 +334,10 @@ pub(in crate::train) struct Recorder {
     pub(in crate::train) commands: BTreeMap<u64, Vec<Command>>,
     pub(in crate::train) phases: Vec<(u64, Phase)>,
     step: u64,
+    /// Place of the last event that has one.
+    told: Option<Place>,
+    /// What to abort once this step is reported.
+    ends: Option<(u64, Vec<Handle>)>,
 }
 
 impl Recorder {
@@ -313,13 +391,31 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// Takes what a later group has reported, but for what was known.
+    fn absorb(&mut self, later: &mut Recorder) {
+        self.events.append(&mut later.events);
+        self.phases.append(&mut later.phases);
+    }
+}
+
 impl Reporter for Recorder {
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, place: Option<Place>, event: Event) {
+        if place.is_some() && place <= self.told {
+            return;
+        }
+        self.told = self.told.max(place);
         if let Event::StepFinished(report) = &event {
             self.step = report.step.get();
+            let due = |(step, _): &mut (u64, Vec<Handle>)| *step <= report.step.get();
+            if let Some((_, handles)) = self.ends.take_if(due) {
+                handles.iter().for_each(Handle::abort);
+            }
         }
         self.events.push(event);
     }
+
+    fn agreed(&mut self) {}
 
     fn command(&mut self) -> Option<Command> {
         let waiting = self.commands.get_mut(&self.step)?;
