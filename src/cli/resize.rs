@@ -23,7 +23,8 @@ pub(super) fn resize(
     ask(&standing, request, Patience::new(args.timeout))?;
     if !quiet {
         let name = &standing.summary.name;
-        writeln!(out, "{name} goes on with {} workers", args.size)?;
+        let plural = if args.size == 1 { "" } else { "s" };
+        writeln!(out, "{name} goes on with {} worker{plural}", args.size)?;
     }
     Ok(Outcome::Done)
 }

@@ -90,7 +90,7 @@ impl Link {
         let states = crate::device::thread_states(self.pid);
         let log = OpenOptions::new().append(true).open(dir.worker_log(rank));
         if let Ok(mut log) = log {
-            let _ = writeln!(log, "--- process {} hangs ---\n{states}---", self.pid);
+            let _ = writeln!(log, "--- threads of process {} ---\n{states}---", self.pid);
         }
     }
 }

@@ -108,7 +108,7 @@ impl Machine {
                 .clone()
                 .any(|member| member.standing == Standing::Preparing);
             if comes && !prepares {
-                self.begin_reform("a worker was added", now, now);
+                self.begin_reform("workers were added", now, now);
                 self.dissolve(actions);
             }
             return;
@@ -180,16 +180,11 @@ impl Machine {
         if size == self.size {
             return;
         }
-        let message = format!(
-            "{size} workers instead of {} were asked for by {by}",
-            self.size
-        );
-        self.record(Event::Warned { message }, actions);
         let fewer = size < self.size;
         self.size = size;
         if fewer {
             if !self.group.is_empty() {
-                self.begin_reform("workers were released", now, now);
+                self.begin_reform(&format!("workers were released by {by}"), now, now);
                 self.dissolve(actions);
             }
             self.form(now, actions);

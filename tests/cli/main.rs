@@ -12,6 +12,7 @@ mod control;
 mod digits;
 mod display;
 mod failure;
+mod group;
 mod query;
 mod resume;
 mod usage;

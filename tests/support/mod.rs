@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub(crate) use answer::Answer;
-pub(crate) use process::Process;
+pub(crate) use process::{Process, kill};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -145,7 +145,13 @@ impl Trainer {
 
     /// Starts `trainer run --json` on the config.
     pub(crate) fn start(&self) -> Process {
-        let arguments = self.run_arguments(&["--json"]);
+        self.start_with(&[])
+    }
+
+    /// Starts `trainer run --json` on the config, with more options.
+    pub(crate) fn start_with(&self, options: &[&str]) -> Process {
+        let options = [&["--json"], options].concat();
+        let arguments = self.run_arguments(&options);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         Process::start(self.prepare(&arguments))
     }
