@@ -151,9 +151,30 @@ pub(super) struct Run {
     /// Workers instead of the config's `resources.slots`: a number, or `all`
     #[arg(long, value_name = "N")]
     pub(super) slots: Option<String>,
+    /// Several hosts.
+    #[command(flatten)]
+    pub(super) nodes: Nodes,
     /// Print events as JSON lines; the first holds id, name and directory of the run
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// The hosts of a run. Under `srun`, and where MASTER_ADDR, RANK and WORLD_SIZE are set, none of these
+/// is needed.
+#[derive(Debug, Args)]
+pub(super) struct Nodes {
+    /// Number of nodes; TRAINER_TOKEN holds a secret that all of them know
+    #[arg(long, value_name = "N", help_heading = "Several nodes")]
+    pub(super) nnodes: Option<u32>,
+    /// Number of this node, from 0; node 0 holds the run
+    #[arg(long, value_name = "N", help_heading = "Several nodes")]
+    pub(super) node_rank: Option<u32>,
+    /// Where node 0 listens
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Several nodes")]
+    pub(super) rendezvous: Option<String>,
+    /// Seconds that nodes wait for each other at the start
+    #[arg(long, value_name = "SECONDS", help_heading = "Several nodes")]
+    pub(super) patience: Option<u64>,
 }
 
 /// `trainer resume`.
@@ -171,6 +192,9 @@ pub(super) struct Resume {
     /// Workers of this attempt instead of the config's `resources.slots`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) slots: Option<u32>,
+    /// Several hosts.
+    #[command(flatten)]
+    pub(super) nodes: Nodes,
     /// Permit a config that differs from the recorded one
     #[arg(long)]
     pub(super) allow_config_change: bool,

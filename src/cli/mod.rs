@@ -21,6 +21,7 @@ mod ls;
 mod man;
 mod metrics;
 mod model;
+mod node;
 mod outcome;
 mod pause;
 mod resize;

@@ -13,6 +13,7 @@ use crate::ui::{JSON_FORMAT, Origin};
 
 use super::args::Resume;
 use super::display::Display;
+use super::node::{Role, role};
 use super::outcome::{CommandResult, Outcome};
 use super::{json, load, select};
 
@@ -23,6 +24,9 @@ pub(super) fn resume(
     quiet: bool,
     out: &mut dyn Write,
 ) -> CommandResult {
+    let Role::Holder(cluster) = role(&args.nodes, runs_dir)? else {
+        return Ok(Outcome::Done);
+    };
     let (dir, checkpoint) = target(&args.run, runs_dir)?;
     let before = store::summary(&dir).map_err(Fault::from)?;
     let changed = changed_config(args, &dir)?;
@@ -39,6 +43,7 @@ pub(super) fn resume(
             .map(|(config, source)| (config, source.as_str())),
         allow_config_change: args.allow_config_change,
         slots: args.slots,
+        cluster: cluster.as_ref(),
     };
     let finished = supervisor::resume(request, &mut readers)?;
     let attempts = store::summary(&dir).map_err(Fault::from)?.attempts;

@@ -240,7 +240,7 @@ impl Shm {
             limits,
             status: Status::new(layout.world),
             timeout,
-            patience: Patience::new(layout.world.get() as usize),
+            patience: Patience::new(),
             meetings: 0,
             rounds: 0,
         })

@@ -75,8 +75,10 @@ pub struct Membership<'a> {
     pub vector_len: usize,
     /// Most node buffers of one rank; the same on all ranks.
     pub nodes_max: usize,
-    /// How long joining and each call wait for others that do nothing.
+    /// How long each call waits for others that do nothing.
     pub timeout: Duration,
+    /// How long joining waits for the others.
+    pub join_timeout: Duration,
 }
 
 /// A rank of a group that is spread over several hosts.

@@ -40,6 +40,7 @@ pub(super) fn tcp(world: u32, vector_len: usize, nodes_max: usize, timeout: Dura
             vector_len,
             nodes_max,
             timeout,
+            join_timeout: timeout,
         };
         Box::new(Tcp::join(&membership, listener).unwrap())
     };

@@ -60,7 +60,7 @@ pub use optimizer::Optimizer;
 pub use parse::{SOURCE_BYTES_MAX, parse};
 pub use recovery::Recovery;
 pub use reference::reference;
-pub use resources::{Backend, Resources, Slots};
+pub use resources::{Backend, Resources, Slots, Transport};
 pub use schedule::Schedule;
 pub use schema::schema;
 pub use train::{EarlyStopping, Goal, Loss, Train};

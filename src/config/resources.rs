@@ -23,6 +23,18 @@ names! {
     }
 }
 
+names! {
+    /// How the workers of a run reach each other.
+    pub enum Transport {
+        /// Shared memory on one host, TCP between several.
+        Auto = "auto",
+        /// Shared memory.
+        Shm = "shm",
+        /// TCP, on one host too.
+        Tcp = "tcp",
+    }
+}
+
 /// Number of worker processes, one per device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slots {
@@ -37,9 +49,11 @@ record! {
     pub struct Resources {
         /// Where tensors live.
         backend: Backend => names(), default Backend::Auto;
-        /// Worker processes, one per device, at most `train.shards`; `"all"` takes every device, on
+        /// Worker processes of a host, one per device, at most `train.shards` in all; `"all"` takes every device, on
         /// the CPU one worker per core. The result does not depend on it.
         slots: Slots => SlotsForm, default Slots::Count(1);
+        /// How workers exchange gradients. The result does not depend on it.
+        transport: Transport => names(), default Transport::Auto;
         /// Compute threads of each worker on the CPU; 0 takes the cores shared out among the
         /// workers. The result does not depend on it.
         threads: u32 => whole(0..=1024), default 0;

@@ -41,6 +41,22 @@ impl FaultClass {
         }
     }
 
+    /// The class with an exit code; `Internal` for codes that no class has.
+    #[must_use]
+    pub fn of_code(code: u8) -> Self {
+        let classes = [
+            FaultClass::Usage,
+            FaultClass::Machine,
+            FaultClass::Training,
+            FaultClass::Workers,
+            FaultClass::Damaged,
+        ];
+        let mut classes = classes.into_iter();
+        classes
+            .find(|class| class.code() == code)
+            .unwrap_or(FaultClass::Internal)
+    }
+
     /// Whether what was given is at fault: config, data or checkpoint. Before training has begun,
     /// such a fault leaves nothing worth keeping.
     #[must_use]

@@ -13,6 +13,7 @@ mod id;
 mod reader;
 mod state;
 mod summary;
+mod token;
 pub mod wire;
 
 pub use command::{Command, ControlReply, ControlRequest};
@@ -28,6 +29,7 @@ pub use id::RunId;
 pub use reader::Reader;
 pub use state::{RunState, StateCause, StateError};
 pub use summary::{Best, MetricPoint, RunSummary};
+pub use token::{PROOF_BYTES, Token};
 
 /// Name of the hidden command that a supervisor starts its workers with.
 pub const WORKER_COMMAND: &str = "__worker";

@@ -4,12 +4,13 @@
 //! binary that was replaced while a run was alive.
 
 use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, Command, Event, Fault, Place, Rank, Seat, Step, WorldSize};
+use super::{Attempt, Command, Event, Fault, Place, Rank, Seat, Step, Token, WorldSize};
 
 /// Version of the messages below. Different versions do not talk.
 pub const WIRE_VERSION: u32 = 2;
@@ -77,6 +78,8 @@ pub enum FromWorker {
         vector_len: u64,
         /// Finished steps of the state in memory, if there is one.
         step: Option<Step>,
+        /// Where it waits for the others of the next group, if not in shared memory.
+        address: Option<SocketAddr>,
     },
     /// The workers of the group hold the same state; the first one says so.
     Agreed,
@@ -129,6 +132,8 @@ pub struct Formation {
     pub nodes_max: u64,
     /// Shared memory of a group on one host; none for one worker.
     pub segment: Option<PathBuf>,
+    /// Where each rank waits, of a group that talks over a network; else empty.
+    pub peers: Vec<SocketAddr>,
     /// Longest time that a worker waits for the others, in milliseconds.
     pub timeout_ms: u64,
 }
@@ -154,6 +159,18 @@ pub struct Job {
     pub checkpoint: Option<String>,
     /// Compute threads.
     pub threads: u32,
+    /// How the workers reach each other; none where they share memory.
+    pub network: Option<Network>,
+}
+
+/// Where a worker can be reached by those of other hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    /// Address of its host.
+    pub address: IpAddr,
+    /// What all workers know. Travels only within a host; an agent adds its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
 }
 
 /// A frame that could not be read.

@@ -2,17 +2,22 @@
 
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::thread;
 
+use super::cluster::{Cluster, Hub};
 use super::display::Displays;
 use super::launch::{Launch, Processes};
 use super::recorder::Recorder;
 use super::recovery::Machine;
 use super::session::{Finished, Plan, Session};
-use crate::config::{Backend, Config, Slots};
+use crate::config::{Backend, Config, Slots, Transport};
 use crate::device::{ProbeOptions, cores};
-use crate::run::{Attempt, Entry, Event, Fault, Reader, RunDir, RunId, RunIdentity, RunState};
+use crate::run::wire::Network;
+use crate::run::{
+    Attempt, Entry, Event, Fault, Reader, RunDir, RunId, RunIdentity, RunState, Token,
+};
 use crate::store::{DIRECTORY_FORMAT, Feed, Fold, JOURNAL_FORMAT, Journal, Lock, now_ms, remove};
 
 /// Ids that are tried before a folder counts as broken.
@@ -27,6 +32,8 @@ pub struct NewRun<'a> {
     pub source: &'a str,
     /// Folder of runs; made when it is not there.
     pub runs_dir: &'a Path,
+    /// The hosts of the run, where there are several.
+    pub cluster: Option<&'a Cluster>,
 }
 
 /// Makes a run and supervises it until it ends or pauses.
@@ -36,7 +43,13 @@ pub struct NewRun<'a> {
 /// When the run directory cannot be made, or the last word cannot be recorded. A training that fails
 /// is no error here: see [`Finished::fault`].
 pub fn start(new: NewRun<'_>, readers: &mut [Box<dyn Reader + Send>]) -> Result<Finished, Fault> {
-    start_with(new, readers, &mut Processes)
+    match new.cluster {
+        None => start_with(new, readers, &mut Processes),
+        Some(cluster) => {
+            let crew = Crew::of(new.config, None, Some(cluster))?;
+            start_with(new, readers, &mut Hub::open(cluster, crew.per_node)?)
+        }
+    }
 }
 
 /// [`start`] with workers of a kind.
@@ -48,8 +61,14 @@ pub(super) fn start_with(
     let config = new.config.to_toml();
     let config_sha256 = new.config.sha256();
     let made = make(&new, &config, &config_sha256)?;
-    let machine = machine(new.config, None, RunState::Queued, Attempt::new(1));
-    let plan = plan(&made.dir, new.config, machine);
+    let crew = Crew::of(new.config, None, new.cluster)?;
+    let plan = plan(
+        &made.dir,
+        new.config,
+        &crew,
+        RunState::Queued,
+        Attempt::new(1),
+    )?;
     let finished = supervise(plan, made, readers, launcher)?;
     discard_if_rejected(&finished);
     Ok(finished)
@@ -110,40 +129,80 @@ pub(super) fn supervise(
 }
 
 /// What a session is about that starts a run of this config.
-pub(super) fn plan(dir: &RunDir, config: &Config, machine: Machine) -> Plan {
-    Plan {
+///
+/// # Errors
+///
+/// When the system gives no random numbers.
+pub(super) fn plan(
+    dir: &RunDir,
+    config: &Config,
+    crew: &Crew,
+    state: RunState,
+    attempt: Attempt,
+) -> Result<Plan, Fault> {
+    let (recovery, shards) = (config.recovery.clone(), config.train.shards.max(1));
+    let network =
+        match config.resources.transport {
+            Transport::Tcp => Some(Network {
+                address: Ipv4Addr::LOCALHOST.into(),
+                token: Some(Token::random().map_err(|error| {
+                    Fault::machine(format!("cannot read random numbers: {error}"))
+                })?),
+            }),
+            Transport::Auto | Transport::Shm => None,
+        };
+    Ok(Plan {
         dir: dir.clone(),
         config: config.to_toml(),
         config_sha256: config.sha256(),
-        machine,
+        machine: Machine::new(recovery, state, attempt, crew.workers, shards),
         reason: "the run was started".to_string(),
         checkpoint: None,
         probe: probe_options(config),
-        shards: config.train.shards.max(1),
+        shards,
         timeout_ms: timeout_ms(config),
         threads: config.resources.threads,
-    }
+        per_node: crew.per_node,
+        network,
+    })
 }
 
-/// Decisions about a run of this config, with `slots` workers or those of the config.
-pub(super) fn machine(
-    config: &Config,
-    slots: Option<u32>,
-    state: RunState,
-    attempt: Attempt,
-) -> Machine {
-    let most = config.train.shards.max(1);
-    let size = slots.unwrap_or(match config.resources.slots {
-        Slots::Count(count) => count,
-        Slots::All => cores(),
-    });
-    Machine::new(
-        config.recovery.clone(),
-        state,
-        attempt,
-        size.min(most),
-        most,
-    )
+/// How many workers a run has, and where.
+pub(super) struct Crew {
+    /// All of them.
+    pub(super) workers: u32,
+    /// Those of one host.
+    pub(super) per_node: u32,
+}
+
+impl Crew {
+    /// Of a config, with `slots` workers of each host or those of the config.
+    ///
+    /// # Errors
+    ///
+    /// When there are more workers than shards.
+    pub(super) fn of(
+        config: &Config,
+        slots: Option<u32>,
+        cluster: Option<&Cluster>,
+    ) -> Result<Self, Fault> {
+        let shards = config.train.shards.max(1);
+        let nodes = cluster.map_or(1, |cluster| cluster.nodes);
+        let per_node = slots.unwrap_or(match config.resources.slots {
+            Slots::Count(count) => count,
+            Slots::All => cores().min((shards / nodes).max(1)),
+        });
+        let workers = per_node.saturating_mul(nodes);
+        if workers > shards {
+            return Err(Fault::usage(format!(
+                "{workers} workers ({per_node} on each of {nodes} nodes) cannot share {shards} shards"
+            ))
+            .advise(format!(
+                "set train.shards to {workers} or more; another number of shards is another run"
+            )));
+        }
+        Ok(Self { workers, per_node })
+    }
 }
 
 /// Longest time that a worker waits for the others of its group. The supervisor finds out much sooner

@@ -135,7 +135,9 @@ impl Machine {
         actions: &mut Vec<Action>,
     ) {
         let window = Duration::from_secs(self.policy.window_s);
-        self.deaths.push_back(now);
+        // A host that is lost says nothing about the run.
+        let counts = !matches!(ending, Ending::Lost(_));
+        self.deaths.extend(counts.then_some(now));
         while self
             .deaths
             .front()

@@ -4,15 +4,20 @@ use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+use serde::{Deserialize, Serialize};
+
 /// How a worker process ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
     /// By itself, with this code.
     Exited(i32),
     /// By a signal.
     Signalled(i32),
     /// By the kernel, for want of memory; with what ran out.
-    OutOfMemory(&'static str),
+    OutOfMemory(String),
+    /// Its host is out of reach: nothing that the worker did.
+    Lost(String),
     /// Nobody knows.
     Unknown(String),
 }
@@ -22,7 +27,7 @@ impl Ending {
     /// something did.
     pub(crate) fn new(status: ExitStatus, out_of_memory: Option<&'static str>) -> Self {
         match (status.code(), status.signal(), out_of_memory) {
-            (_, Some(libc::SIGKILL), Some(what)) => Ending::OutOfMemory(what),
+            (_, Some(libc::SIGKILL), Some(what)) => Ending::OutOfMemory(what.to_string()),
             (_, Some(signal), _) => Ending::Signalled(signal),
             (Some(code), None, _) => Ending::Exited(code),
             (None, None, _) => Ending::Unknown(status.to_string()),
@@ -38,7 +43,7 @@ impl Ending {
                 *signal,
                 libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGABRT | libc::SIGFPE
             ),
-            Ending::Unknown(_) => false,
+            Ending::Unknown(_) | Ending::Lost(_) => false,
         }
     }
 }
@@ -52,7 +57,7 @@ impl fmt::Display for Ending {
                 None => write!(f, "signal {signal}"),
             },
             Ending::OutOfMemory(what) => write!(f, "killed for want of memory: {what}"),
-            Ending::Unknown(what) => f.write_str(what),
+            Ending::Unknown(what) | Ending::Lost(what) => f.write_str(what),
         }
     }
 }

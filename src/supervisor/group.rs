@@ -8,7 +8,8 @@ use crate::plan::nodes_max;
 use crate::run::{Fault, WorldSize};
 
 /// Memory for a group of `world` workers that sum vectors of `vector_len` numbers over at most
-/// `shards` shards, and the most partial sums that one of them has. One worker needs none.
+/// `shards` shards, and the most partial sums that one of them has. One worker needs none, and those
+/// that do not share it use their network.
 ///
 /// # Errors
 ///
@@ -17,9 +18,10 @@ pub(super) fn share(
     world: WorldSize,
     vector_len: u64,
     shards: u32,
+    shares: bool,
 ) -> Result<(Option<OwnedFd>, u64), Fault> {
     let nodes = nodes_max(shards, world);
-    if world.get() < 2 {
+    if world.get() < 2 || !shares {
         return Ok((None, nodes as u64));
     }
     let length = usize::try_from(vector_len).unwrap_or(usize::MAX);

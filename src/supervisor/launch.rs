@@ -20,6 +20,14 @@ use crate::run::{RunDir, WORKER_COMMAND};
 pub(super) trait Launch {
     /// Starts a worker for a job. The job itself travels over the channel.
     fn launch(&mut self, job: &Job) -> io::Result<Launched>;
+
+    /// Number of workers that there are places for at the moment, where that can change.
+    fn capacity(&self) -> Option<u32> {
+        None
+    }
+
+    /// The session is over; with the exit code.
+    fn finish(&mut self, _code: u8) {}
 }
 
 /// A worker that runs.
@@ -32,6 +40,8 @@ pub(super) struct Launched {
     pub(super) kill: Box<dyn Fn() + Send>,
     /// Waits until the process is gone.
     pub(super) wait: Box<dyn FnOnce() -> Ending + Send>,
+    /// Writes down what its threads do; none for a process of this host, which is looked at directly.
+    pub(super) examine: Option<Box<dyn Fn() + Send>>,
 }
 
 /// Starts this executable again as a worker.
@@ -68,6 +78,7 @@ impl Launch for Processes {
                 Ok(status) => Ending::new(status, OutOfMemory::read().since(&before)),
                 Err(error) => Ending::Unknown(format!("unknown end: {error}")),
             }),
+            examine: None,
         })
     }
 }

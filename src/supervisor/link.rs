@@ -28,6 +28,7 @@ pub(super) struct Link {
     pub(super) pid: u32,
     channel: UnixStream,
     kill: Box<dyn Fn() + Send>,
+    examine: Option<Box<dyn Fn() + Send>>,
 }
 
 impl Link {
@@ -48,6 +49,7 @@ impl Link {
             channel,
             kill,
             wait,
+            examine,
         } = launched;
         let inputs = inputs.clone();
         let set_up = || -> io::Result<UnixStream> {
@@ -68,6 +70,7 @@ impl Link {
             pid,
             channel,
             kill,
+            examine,
         };
         // A worker that is dead already is reported by its thread.
         let _ = wire::send(&mut link.channel, job);
@@ -87,11 +90,27 @@ impl Link {
 
     /// Writes what the worker's threads do into its log.
     pub(super) fn examine(&self, dir: &RunDir, rank: Rank) {
-        let states = crate::device::thread_states(self.pid);
-        let log = OpenOptions::new().append(true).open(dir.worker_log(rank));
-        if let Ok(mut log) = log {
-            let _ = writeln!(log, "--- threads of process {} ---\n{states}---", self.pid);
+        match &self.examine {
+            Some(elsewhere) => elsewhere(),
+            None => examine(self.pid, dir, rank),
         }
+    }
+
+    /// Processor time that the worker has used, in seconds, where it can be known.
+    pub(super) fn cpu_seconds(&self) -> Option<f64> {
+        match self.examine {
+            Some(_) => None,
+            None => crate::device::cpu_seconds(self.pid),
+        }
+    }
+}
+
+/// Writes what the threads of a process of this host do into a worker's log.
+pub(super) fn examine(pid: u32, dir: &RunDir, rank: Rank) {
+    let states = crate::device::thread_states(pid);
+    let log = OpenOptions::new().append(true).open(dir.worker_log(rank));
+    if let Ok(mut log) = log {
+        let _ = writeln!(log, "--- threads of process {pid} ---\n{states}---");
     }
 }
 

@@ -7,6 +7,7 @@
 //! Refuses to: touch a tensor, wait for anybody who only watches, or start a second supervisor for a
 //! run that has one. Main functions: [`start`], [`resume`], [`control`].
 
+mod cluster;
 mod control;
 mod create;
 mod death;
@@ -29,6 +30,7 @@ mod signal;
 #[cfg(test)]
 mod tests;
 
+pub use cluster::{Cluster, NodeFlags, serve};
 pub use control::{Follow, control, follow};
 pub use create::{NewRun, start};
 pub use resume::{Resume, resume};

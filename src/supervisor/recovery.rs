@@ -41,6 +41,8 @@ pub(super) enum Cause {
     Asked(Command, String),
     /// Somebody asks for another number of workers; with who, in words.
     Resize(u32, String),
+    /// There are places for this number of workers.
+    Capacity(u32),
     /// A signal asks to leave; with its name.
     Signal(String),
     /// Time passed. With the processor time of the workers, where it is known.
@@ -93,8 +95,12 @@ pub(super) struct Machine {
     pub(super) attempt: Attempt,
     /// Number of workers that is wanted.
     pub(super) size: u32,
+    /// Number of workers that was asked for; fewer are wanted while some cannot be had.
+    pub(super) asked: u32,
     /// Largest number of workers that can share a step.
     pub(super) size_max: u32,
+    /// Slots in which no process can be started at the moment.
+    pub(super) barred: BTreeSet<Rank>,
     /// Living workers by slot.
     pub(super) members: BTreeMap<Rank, Member>,
     /// Slots whose process is being started.
@@ -139,6 +145,8 @@ impl Machine {
             state,
             attempt,
             size: size.max(1),
+            asked: size.max(1),
+            barred: BTreeSet::new(),
             size_max: size_max.max(1),
             members: BTreeMap::new(),
             starting: BTreeSet::new(),
@@ -190,6 +198,7 @@ impl Machine {
             Cause::Gone(slot, ending) => self.gone(slot, ending, now, &mut actions),
             Cause::Asked(command, by) => self.asked(command, by, &mut actions),
             Cause::Resize(size, by) => self.resize(size, &by, now, &mut actions),
+            Cause::Capacity(places) => self.grow(places, &mut actions),
             Cause::Signal(name) => self.signal(name, &mut actions),
             Cause::Tick { cpu_seconds } => self.tick(&cpu_seconds, now, &mut actions),
         }
@@ -240,7 +249,9 @@ impl Machine {
                 let waits = position.is_some_and(|position| position.waiting);
                 member.health.heartbeat(step, phase, waits, now);
             }
-            FromWorker::Ready { vector_len, step } => {
+            FromWorker::Ready {
+                vector_len, step, ..
+            } => {
                 member.health.event(now);
                 let left = member.standing == Standing::Training;
                 member.standing = Standing::Ready(vector_len, step);

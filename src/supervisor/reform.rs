@@ -181,7 +181,8 @@ impl Machine {
             return;
         }
         let fewer = size < self.size;
-        self.size = size;
+        (self.size, self.asked) = (size, size);
+        self.barred.clear();
         if fewer {
             if !self.group.is_empty() {
                 self.begin_reform(&format!("workers were released by {by}"), now, now);
@@ -189,6 +190,16 @@ impl Machine {
             }
             self.form(now, actions);
         } else {
+            self.fill(actions);
+        }
+    }
+
+    /// A host has come back: as many workers as were asked for, if there are places for them.
+    pub(super) fn grow(&mut self, places: u32, actions: &mut Vec<Action>) {
+        let size = self.asked.min(places);
+        if size > self.size && self.verdict.is_none() {
+            self.size = size;
+            self.barred.clear();
             self.fill(actions);
         }
     }
@@ -201,7 +212,11 @@ impl Machine {
         let missing = self.size.saturating_sub(count.saturating_add(starting));
         let free: Vec<Rank> = (0..)
             .map(Rank::new)
-            .filter(|slot| !self.members.contains_key(slot) && !self.starting.contains(slot))
+            .filter(|slot| {
+                !self.members.contains_key(slot)
+                    && !self.starting.contains(slot)
+                    && !self.barred.contains(slot)
+            })
             .take(missing as usize)
             .collect();
         for slot in free {
@@ -218,6 +233,7 @@ impl Machine {
         actions: &mut Vec<Action>,
     ) {
         self.starting.remove(&slot);
+        self.barred.insert(slot);
         let why = format!("no worker can be started in slot {slot}: {}", fault.message);
         if self.shrink(&why, actions) {
             self.form(now, actions);

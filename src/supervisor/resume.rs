@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::create::{Held, machine, plan, supervise, write_first};
+use super::cluster::{Cluster, Hub};
+use super::create::{Crew, Held, plan, supervise, write_first};
 use super::launch::{Launch, Processes};
 use super::session::{Finished, Plan};
 use crate::checkpoint::{list, supersede_after};
@@ -23,8 +24,10 @@ pub struct Resume<'a> {
     pub config: Option<(&'a Config, &'a str)>,
     /// Whether that config may differ from the run's own.
     pub allow_config_change: bool,
-    /// Workers of this attempt, instead of the config's number.
+    /// Workers of this attempt on each host, instead of the config's number.
     pub slots: Option<u32>,
+    /// The hosts of this attempt, where there are several.
+    pub cluster: Option<&'a Cluster>,
 }
 
 /// Goes on with a run and supervises it until it ends or pauses. A run that is complete is left
@@ -38,7 +41,15 @@ pub fn resume(
     request: Resume<'_>,
     readers: &mut [Box<dyn Reader + Send>],
 ) -> Result<Finished, Fault> {
-    resume_with(request, readers, &mut Processes)
+    let Some(cluster) = request.cluster else {
+        return resume_with(request, readers, &mut Processes);
+    };
+    let config = match request.config {
+        Some((config, _)) => config.clone(),
+        None => read_config(&request.dir.config())?,
+    };
+    let crew = Crew::of(&config, request.slots, Some(cluster))?;
+    resume_with(request, readers, &mut Hub::open(cluster, crew.per_node)?)
 }
 
 /// [`resume`] with workers of a kind.
@@ -87,10 +98,11 @@ pub(super) fn resume_with(
         state if state.is_live() => RunState::Failed,
         state => state,
     };
+    let crew = Crew::of(config, request.slots, request.cluster)?;
     let plan = Plan {
         reason: "the run was resumed".to_string(),
         checkpoint: request.checkpoint.map(ToString::to_string),
-        ..plan(dir, config, machine(config, request.slots, state, attempt))
+        ..plan(dir, config, &crew, state, attempt)?
     };
     let indexed_bytes = journal.bytes();
     let written = write_first(&mut journal, first)?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,8 +16,8 @@ use super::link::{Link, LinkId};
 use super::recorder::Recorder;
 use super::recovery::{Action, Cause, Finish, Machine};
 use super::signal::Listening;
-use crate::device::{ProbeOptions, cpu_seconds, probe, step_back};
-use crate::run::wire::{Formation, FromWorker, Job, ToWorker, WIRE_VERSION};
+use crate::device::{ProbeOptions, probe, step_back};
+use crate::run::wire::{Formation, FromWorker, Job, Network, ToWorker, WIRE_VERSION};
 use crate::run::{
     Attempt, ControlReply, ControlRequest, Environment, Event, Fault, Rank, RunDir, RunState, Seat,
     Step, WorldSize,
@@ -93,13 +94,17 @@ pub(super) struct Plan {
     pub(super) timeout_ms: u64,
     /// Compute threads of each worker; 0 shares the cores out.
     pub(super) threads: u32,
+    /// Workers of each host.
+    pub(super) per_node: u32,
+    /// How workers of this host reach each other, if not by shared memory.
+    pub(super) network: Option<Network>,
 }
 
 impl Plan {
-    /// Compute threads of each of `world` workers.
+    /// Compute threads of each of `world` workers: hosts are alike.
     fn threads(&self, world: u32) -> u32 {
         match self.threads {
-            0 => (self.probe.threads / world.max(1)).max(1),
+            0 => (self.probe.threads / world.clamp(1, self.per_node.max(1))).max(1),
             threads => threads,
         }
     }
@@ -118,6 +123,8 @@ pub(super) struct Session<'a> {
     workers: BTreeMap<Rank, Link>,
     /// Processes started so far.
     launches: u64,
+    /// Where workers wait for the others of their next group.
+    addresses: BTreeMap<Rank, SocketAddr>,
     /// Memory that the workers of the present group share.
     segment: Option<OwnedFd>,
     begun: Instant,
@@ -148,6 +155,7 @@ impl<'a> Session<'a> {
             deferred: VecDeque::new(),
             workers: BTreeMap::new(),
             launches: 0,
+            addresses: BTreeMap::new(),
             segment: None,
             begun: now,
             ticked: now,
@@ -183,6 +191,12 @@ impl<'a> Session<'a> {
             self.turn();
         }
         drop(signals);
+        let fault = self
+            .finish
+            .as_ref()
+            .and_then(|finish| finish.fault.as_ref());
+        let code = fault.map_or(0, |fault| fault.class.code());
+        self.launcher.finish(code);
         let ended = ControlReply::Refused("the run has ended".to_string());
         self.answer_waiting(Step::new(u64::MAX), &ended);
         self.end(server.ok())
@@ -236,6 +250,11 @@ impl<'a> Session<'a> {
         };
         match (input, slot) {
             (Input::Worker(_, message), Some(slot)) => {
+                if let FromWorker::Ready { address, .. } = &message {
+                    self.addresses.remove(&slot);
+                    self.addresses
+                        .extend(address.map(|address| (slot, address)));
+                }
                 self.notice_checkpoint(&message);
                 self.decide(Cause::Message(slot, message));
             }
@@ -266,8 +285,11 @@ impl<'a> Session<'a> {
         let cpu_seconds = self
             .workers
             .iter()
-            .filter_map(|(&slot, worker)| Some((slot, cpu_seconds(worker.pid)?)))
+            .filter_map(|(&slot, worker)| Some((slot, worker.cpu_seconds()?)))
             .collect();
+        if let Some(places) = self.launcher.capacity() {
+            self.decide(Cause::Capacity(places));
+        }
         self.decide(Cause::Tick { cpu_seconds });
     }
 
@@ -319,7 +341,10 @@ impl<'a> Session<'a> {
     /// Makes workers a group: those of one host share memory that ends with them.
     fn form(&mut self, number: u64, slots: &[Rank], vector_len: u64) {
         let world = WorldSize::new(u32::try_from(slots.len()).unwrap_or(u32::MAX));
-        let shared = group::share(world, vector_len, self.plan.shards);
+        let addresses = slots.iter().map(|slot| self.addresses.get(slot).copied());
+        let peers: Vec<SocketAddr> = addresses.collect::<Option<_>>().unwrap_or_default();
+        let shares = peers.is_empty();
+        let shared = group::share(world, vector_len, self.plan.shards, shares);
         let (segment, nodes_max) = match shared {
             Ok(shared) => shared,
             Err(fault) => return self.decide(Cause::NotFormed(fault)),
@@ -332,6 +357,7 @@ impl<'a> Session<'a> {
                 vector_len,
                 nodes_max,
                 segment: path.clone(),
+                peers: peers.clone(),
                 timeout_ms: self.plan.timeout_ms,
             };
             self.send(*slot, &ToWorker::Form(formation));
@@ -363,6 +389,7 @@ impl<'a> Session<'a> {
             attempt,
             checkpoint,
             threads: self.plan.threads(world),
+            network: self.plan.network.clone(),
         };
         let link = self
             .launcher

@@ -18,33 +18,39 @@ impl Listening {
     /// Sends an input for each signal that asks to leave. A hangup (the terminal is gone) counts,
     /// unless the process was told to ignore it (`nohup`).
     pub(super) fn start(inputs: &SyncSender<Input>) -> Self {
-        let mut wanted = vec![SIGINT, SIGTERM];
-        if !is_ignored(SIGHUP) {
-            wanted.push(SIGHUP);
-        }
-        let Ok(mut signals) = Signals::new(&wanted) else {
-            // The signals then end the supervisor, and the worker with it: nothing is corrupted.
-            return Self { handle: None };
-        };
-        let handle = signals.handle();
         let inputs = inputs.clone();
-        let thread = thread::Builder::new()
-            .name("signals".to_string())
-            .spawn(move || {
-                for signal in signals.forever() {
-                    let name = match signal {
-                        SIGINT => "SIGINT",
-                        SIGTERM => "SIGTERM",
-                        _ => "SIGHUP",
-                    };
-                    if inputs.send(Input::Signal(name)).is_err() {
-                        return;
-                    }
+        on_signal(move |name| inputs.send(Input::Signal(name)).is_ok())
+    }
+}
+
+/// Calls `heard` with the name of each signal that asks to leave, until it returns false or the result
+/// is dropped.
+pub(super) fn on_signal(heard: impl Fn(&'static str) -> bool + Send + 'static) -> Listening {
+    let mut wanted = vec![SIGINT, SIGTERM];
+    if !is_ignored(SIGHUP) {
+        wanted.push(SIGHUP);
+    }
+    let Ok(mut signals) = Signals::new(&wanted) else {
+        // The signals then end the process, and its workers with it: nothing is corrupted.
+        return Listening { handle: None };
+    };
+    let handle = signals.handle();
+    let thread = thread::Builder::new()
+        .name("signals".to_string())
+        .spawn(move || {
+            for signal in signals.forever() {
+                let name = match signal {
+                    SIGINT => "SIGINT",
+                    SIGTERM => "SIGTERM",
+                    _ => "SIGHUP",
+                };
+                if !heard(name) {
+                    return;
                 }
-            });
-        Self {
-            handle: thread.is_ok().then_some(handle),
-        }
+            }
+        });
+    Listening {
+        handle: thread.is_ok().then_some(handle),
     }
 }
 

@@ -88,6 +88,7 @@ impl Launch for Threads {
                 }
                 ending
             }),
+            examine: None,
         })
     }
 }
@@ -163,6 +164,7 @@ fn start(folder: &Path, config: &Config, scripts: Vec<Script>) -> Finished {
         config,
         source: "the source",
         runs_dir: folder,
+        cluster: None,
     };
     start_with(new, &mut [], &mut Threads::new(scripts)).unwrap()
 }
@@ -174,6 +176,7 @@ fn resume(dir: &RunDir, scripts: Vec<Script>) -> Result<Finished, Fault> {
         config: None,
         allow_config_change: false,
         slots: None,
+        cluster: None,
     };
     resume_with(request, &mut [], &mut Threads::new(scripts))
 }

@@ -1,6 +1,7 @@
 //! The channel to the supervisor.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -233,13 +234,19 @@ impl Listener {
 
 impl Reports<'_> {
     /// Says that this worker can be one of a group, and waits for one.
-    pub(super) fn next_group(&mut self, vector_len: usize, step: Option<Step>) -> Next {
+    pub(super) fn next_group(
+        &mut self,
+        vector_len: usize,
+        step: Option<Step>,
+        address: Option<SocketAddr>,
+    ) -> Next {
         self.channel
             .phase
             .store(code(Phase::Waiting), Ordering::Relaxed);
         self.channel.send(&FromWorker::Ready {
             vector_len: vector_len as u64,
             step,
+            address,
         });
         // The listener ends with the process.
         self.groups.recv().unwrap_or(Next::Leave)

@@ -1,6 +1,7 @@
 //! From the job to its outcome.
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,14 +11,17 @@ use std::time::Duration;
 use super::channel::{Channel, Next, Reports};
 use super::panics;
 use crate::checkpoint::{self, Snapshot};
-use crate::collective::{Collective, Shm, Solo};
+use crate::collective::{Collective, CollectiveError, Listener, Membership, Shm, Solo, Tcp};
 use crate::config::{self, Config, Source};
 use crate::data::Dataset;
 use crate::ops;
-use crate::run::wire::{Formation, FromWorker, Job, Outcome, WIRE_VERSION};
-use crate::run::{Event, Fault, RunDir};
+use crate::run::wire::{Formation, FromWorker, Job, Network, Outcome, WIRE_VERSION};
+use crate::run::{Event, Fault, RunDir, Token};
 use crate::store::Lock;
 use crate::train::{self, Ended, Reporter, Trainee};
+
+/// Longest time to find all others of a group that was just formed.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The whole life of a worker process. Its only argument is the hidden command; everything else comes
 /// through standard input.
@@ -87,36 +91,96 @@ fn work(job: &Job, reports: &mut Reports<'_>) -> Result<Outcome, Fault> {
     };
     let mut trainee = Trainee::new(training, reports)?;
     loop {
-        match reports.next_group(trainee.vector_len(), trainee.step()) {
+        let door = job.network.as_ref().map(Door::open).transpose()?;
+        let address = door.as_ref().map(|door| door.address);
+        let formation = match reports.next_group(trainee.vector_len(), trainee.step(), address) {
             Next::Leave => return Ok(Outcome::Released),
-            Next::Form(formation) => {
-                let collective = join(&formation)?;
-                reports.enter(formation.number, collective.handle());
-                let ended = trainee.train(collective, reports);
-                reports.leave();
-                match ended? {
-                    Ended::Done(outcome) => return Ok(outcome),
-                    Ended::Interrupted => {}
-                }
-            }
+            Next::Form(formation) => formation,
+        };
+        let Some(collective) = join(&formation, door, reports)? else {
+            continue;
+        };
+        reports.enter(formation.number, collective.handle());
+        let ended = trainee.train(collective, reports);
+        reports.leave();
+        match ended? {
+            Ended::Done(outcome) => return Ok(outcome),
+            Ended::Interrupted => {}
         }
     }
 }
 
-/// Becomes one of a group.
-fn join(formation: &Formation) -> Result<Box<dyn Collective>, Fault> {
-    let Formation {
-        seat,
+/// Where a worker waits for the others of its next group.
+struct Door<'a> {
+    listener: Listener,
+    address: SocketAddr,
+    token: &'a Token,
+}
+
+impl<'a> Door<'a> {
+    fn open(network: &'a Network) -> Result<Self, Fault> {
+        let refused = |error: CollectiveError| {
+            let address = network.address;
+            Fault::machine(format!("workers cannot meet at {address}: {error}"))
+        };
+        let listener = Listener::bind((network.address, 0).into()).map_err(refused)?;
+        let token = network.token.as_ref();
+        let token = token.ok_or_else(|| Fault::internal("a worker without the run's token"))?;
+        Ok(Self {
+            address: listener.local_addr().map_err(refused)?,
+            listener,
+            token,
+        })
+    }
+}
+
+/// Becomes one of a group. `None` when the others cannot be reached: the supervisor finds out who is
+/// missing.
+fn join(
+    formation: &Formation,
+    door: Option<Door<'_>>,
+    reports: &mut Reports<'_>,
+) -> Result<Option<Box<dyn Collective>>, Fault> {
+    let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    let (vector_len, nodes_max) = (size(formation.vector_len), size(formation.nodes_max));
+    let seat = formation.seat;
+    if seat.world.get() == 1 {
+        return Ok(Some(Box::new(Solo::new(vector_len, nodes_max))));
+    }
+    let Some(door) = door.filter(|_| !formation.peers.is_empty()) else {
+        return share(formation).map(Some);
+    };
+    let membership = Membership {
+        rank: seat.rank,
+        world: seat.world,
+        peers: &formation.peers,
+        token: door.token.bytes(),
         vector_len,
         nodes_max,
+        timeout: Duration::from_millis(formation.timeout_ms),
+        join_timeout: JOIN_TIMEOUT,
+    };
+    match Tcp::join(&membership, door.listener) {
+        Ok(tcp) => Ok(Some(Box::new(tcp))),
+        Err(error) => {
+            let message = format!("worker {} cannot join its group: {error}", seat.rank);
+            reports.event(None, Event::Warned { message });
+            Ok(None)
+        }
+    }
+}
+
+/// Becomes one of a group that shares memory.
+fn share(formation: &Formation) -> Result<Box<dyn Collective>, Fault> {
+    let Formation {
+        seat,
         segment,
         timeout_ms,
         ..
     } = formation;
-    let size = |value: &u64| usize::try_from(*value).unwrap_or(usize::MAX);
-    let Some(path) = segment else {
-        return Ok(Box::new(Solo::new(size(vector_len), size(nodes_max))));
-    };
+    let path = segment
+        .as_ref()
+        .ok_or_else(|| Fault::internal("a group without a way to reach the others"))?;
     let file = File::options()
         .read(true)
         .write(true)

@@ -1,8 +1,8 @@
 //! Waiting for a word in shared memory: a short spin, then sleep.
 //!
-//! A rank that spins answers within a microsecond, but holds a core that its peers may need. The spin is
-//! bounded by the time two context switches cost, shorter when it was in vain lately, and next to nothing
-//! when there are more ranks than cores.
+//! A rank that spins answers within a microsecond, but holds a core that its peers may need. So it soon
+//! lets others run between two looks, and the whole spin is bounded by the time that a few context
+//! switches cost; it is shorter when it was in vain lately. This does as well with more ranks than cores.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::thread;
@@ -17,48 +17,48 @@ const SLICE: futex::Timespec = futex::Timespec {
 };
 
 const SPIN_MAX: Duration = Duration::from_micros(50);
+
+/// Shortest spin, and how long a spin keeps its core.
 const SPIN_MIN: Duration = Duration::from_micros(1);
 
-/// Spins between two looks at the clock.
-const SPINS: u32 = 16;
+/// Looks between two at the clock.
+const LOOKS: u32 = 16;
 
 /// How long this rank spins.
 #[derive(Debug)]
 pub(super) struct Patience {
     limit: Duration,
-    limit_max: Duration,
 }
 
 impl Patience {
-    /// For a group of `world` ranks on this host.
-    pub(super) fn new(world: usize) -> Self {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let limit_max = if world <= cores { SPIN_MAX } else { SPIN_MIN };
-        Self {
-            limit: limit_max,
-            limit_max,
-        }
+    pub(super) fn new() -> Self {
+        Self { limit: SPIN_MAX }
     }
 
     /// Spins until `done`, for a while; gives whether it came about.
     pub(super) fn spin(&self, start: Instant, mut done: impl FnMut() -> bool) -> bool {
         loop {
-            for _ in 0..SPINS {
+            for _ in 0..LOOKS {
                 if done() {
                     return true;
                 }
                 std::hint::spin_loop();
             }
-            if start.elapsed() >= self.limit {
+            let spun = start.elapsed();
+            if spun >= self.limit {
                 return false;
+            }
+            if spun >= SPIN_MIN {
+                // Whoever is awaited may need this very core.
+                thread::yield_now();
             }
         }
     }
 
-    /// Learns from a wait: a spin that would have been in vain is halved the next time.
+    /// Learns from a wait: a spin that was in vain is halved the next time.
     pub(super) fn learn(&mut self, waited: Duration) {
-        self.limit = if waited <= self.limit_max {
-            self.limit_max
+        self.limit = if waited <= SPIN_MAX {
+            SPIN_MAX
         } else {
             (self.limit / 2).max(SPIN_MIN)
         };

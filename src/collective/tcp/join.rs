@@ -45,7 +45,7 @@ pub(super) fn all(
     if !possible {
         return Err(CollectiveError::NoSuchRank { rank, world });
     }
-    let deadline = Instant::now() + membership.timeout;
+    let deadline = Instant::now() + membership.join_timeout;
     let mut links = Vec::new();
     for peer in (0..rank.get()).map(Rank::new) {
         let stream = find(membership, peer, deadline)?;

@@ -18,11 +18,12 @@ use crate::collective::call::Call;
 use crate::plan::{Reduction, chunk_of};
 use crate::run::Rank;
 
-/// Floats that travel and are summed at a time.
+/// Floats that travel and are summed at a time: as many bytes as one write takes.
 const PIECE: usize = 8 << 10;
 
-/// How many pieces of node sums a rank sends ahead of its results.
-const LAG: usize = 2;
+/// How many pieces of node sums a rank sends ahead of its results: with 32 KiB each, what a fast network
+/// holds between two hosts.
+const LAG: usize = 8;
 
 /// Pieces of a peer's node sums that are kept until those of all others have come.
 const SLOTS: usize = LAG + 2;

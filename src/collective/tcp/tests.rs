@@ -28,6 +28,7 @@ fn member(rank: u32, peers: &[SocketAddr]) -> Membership<'_> {
         vector_len: 100,
         nodes_max: 2,
         timeout: LONG,
+        join_timeout: LONG,
     }
 }
 
@@ -41,12 +42,14 @@ fn join_both(
         let first = scope.spawn(|| {
             let membership = Membership {
                 timeout,
+                join_timeout: timeout,
                 ..member(0, &peers)
             };
             Tcp::join(&membership, first)
         });
         let mut other = Membership {
             timeout,
+            join_timeout: timeout,
             ..member(1, &peers)
         };
         change(&mut other);

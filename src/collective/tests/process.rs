@@ -30,6 +30,7 @@ fn membership(rank: u32, peers: &[SocketAddr]) -> Membership<'_> {
         vector_len: LEN,
         nodes_max: 3,
         timeout: LONG,
+        join_timeout: LONG,
     }
 }
 

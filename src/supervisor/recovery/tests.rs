@@ -356,7 +356,12 @@ fn old_deaths_are_forgotten() {
 
 #[test]
 fn the_same_crash_in_the_same_place_ends_the_run() {
-    let oom = || Cause::Gone(SLOT, Ending::OutOfMemory("the machine ran out of memory"));
+    let oom = || {
+        Cause::Gone(
+            SLOT,
+            Ending::OutOfMemory("the machine ran out of memory".to_string()),
+        )
+    };
     let exit = |code| Cause::Gone(SLOT, Ending::Exited(code));
     for (first, step, second, ends) in [
         (gone(11), 5, gone(11), true),

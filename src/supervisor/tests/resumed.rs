@@ -74,6 +74,7 @@ fn a_changed_config_needs_permission() {
         config: Some((&other, "the new source")),
         allow_config_change: false,
         slots: None,
+        cluster: None,
     };
     let before = std::fs::read(finished.dir.journal()).unwrap();
     let refused = resume_with(request, &mut [], &mut Threads::default()).unwrap_err();
@@ -123,6 +124,7 @@ fn a_checkpoint_that_is_not_there_is_refused() {
         config: None,
         allow_config_change: false,
         slots: None,
+        cluster: None,
     };
     let refused = resume_with(request, &mut [], &mut Threads::default()).unwrap_err();
     assert_eq!(refused.class, FaultClass::Usage);

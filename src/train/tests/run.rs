@@ -66,6 +66,7 @@ pub(in crate::train) fn config() -> Config {
         resources: Resources {
             backend: config::Backend::Flex,
             slots: Slots::Count(1),
+            transport: config::Transport::Auto,
             threads: 2,
         },
         checkpoint: Checkpoint {
