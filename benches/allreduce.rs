@@ -12,12 +12,10 @@ use std::os::fd::AsRawFd;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use trainer::collective::{
-    Collective, CollectiveError, Listener, Membership, Segment, Shm, Tcp,
-};
+use serde_json::json;
+use trainer::collective::{Collective, CollectiveError, Listener, Membership, Segment, Shm, Tcp};
 use trainer::plan::Reduction;
 use trainer::run::{Rank, WorldSize};
-use serde_json::json;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 const SMALL_BYTES: usize = 4096;

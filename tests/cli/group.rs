@@ -9,13 +9,13 @@ use crate::digits::digits;
 use crate::support::{Process, Trainer, kill};
 
 /// The digits in shards for up to five workers, with the weights of one worker.
-fn sharded() -> Trainer {
+pub(crate) fn sharded() -> Trainer {
     digits()
         .set("train.shards=5")
         .set("recovery.max_restarts=100")
 }
 
-fn weights_alone() -> &'static str {
+pub(crate) fn weights_alone() -> &'static str {
     static WEIGHTS: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     WEIGHTS.get_or_init(|| {
         let trainer = sharded();
@@ -49,7 +49,7 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-fn ends_as_alone(trainer: &Trainer, run: Process) {
+pub(crate) fn ends_as_alone(trainer: &Trainer, run: Process) {
     run.wait().succeeds();
     assert_eq!(trainer.weights("latest"), weights_alone());
     let journal = fs::read_to_string(trainer.run_dir().join("events.jsonl")).unwrap();

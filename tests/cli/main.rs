@@ -13,6 +13,7 @@ mod digits;
 mod display;
 mod failure;
 mod group;
+mod nodes;
 mod query;
 mod resume;
 mod usage;

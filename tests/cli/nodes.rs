@@ -1,0 +1,108 @@
+//! Runs on several hosts, here processes of one host that talk over its loopback device. With real cuts
+//! between hosts: `scripts/measure_nodes.py`.
+
+use std::net::TcpListener;
+
+use rustix::process::Signal;
+
+use crate::digits::digits;
+use crate::group::{ends_as_alone, sharded};
+use crate::support::{Process, Trainer};
+
+const SECRET: &str = "a secret for the tests alone";
+
+/// An address that nobody listens at.
+fn rendezvous() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+fn options<'a>(nodes: &'a str, node: &'a str, at: &'a str, patience: &'a str) -> Vec<&'a str> {
+    let place = ["--nnodes", nodes, "--node-rank", node, "--rendezvous", at];
+    [place.as_slice(), &["--slots", "2", "--patience", patience]].concat()
+}
+
+/// A node of its own: its folder of runs is not that of the first.
+fn node(secret: &str) -> Trainer {
+    sharded().environment("TRAINER_TOKEN", secret)
+}
+
+/// The first of two nodes.
+fn holder(at: &str, patience: &str) -> (Trainer, Process) {
+    let trainer = node(SECRET);
+    let process = trainer.start_with(&options("2", "0", at, patience));
+    (trainer, process)
+}
+
+/// The other one.
+fn agent(at: &str, secret: &str, patience: &str) -> (Trainer, Process) {
+    let trainer = node(secret);
+    let process = trainer.start_with(&options("2", "1", at, patience));
+    (trainer, process)
+}
+
+#[test]
+fn two_nodes_give_the_weights_of_one() {
+    let at = rendezvous();
+    let (first, run) = holder(&at, "60");
+    let (second, other) = agent(&at, SECRET, "60");
+    ends_as_alone(&first, run);
+    other.wait().succeeds();
+    assert!(second.run_dirs().is_empty(), "the run is recorded once");
+}
+
+#[test]
+fn a_lost_node_is_gone_on_without() {
+    let at = rendezvous();
+    let (first, mut run) = holder(&at, "60");
+    let (_second, other) = agent(&at, SECRET, "60");
+    run.wait_for_step(25);
+    other.signal(Signal::KILL);
+    let recovered = run.wait_for("recovered", |event| event["world_size"] == 2);
+    assert!(
+        recovered["cause"]
+            .as_str()
+            .unwrap()
+            .contains("loss of node 1"),
+        "{recovered}"
+    );
+    ends_as_alone(&first, run);
+    assert_eq!(first.show("latest")["attempts"], 1);
+}
+
+#[test]
+fn whoever_does_not_know_the_token_stays_outside() {
+    let at = rendezvous();
+    let (first, run) = holder(&at, "3");
+    let (_second, other) = agent(&at, "another secret, as long", "1");
+    other.wait().fails_with(3, &["TRAINER_TOKEN"]);
+    run.wait().fails_with(3, &["node 1", "TRAINER_TOKEN"]);
+    assert!(first.run_dirs().is_empty());
+}
+
+#[test]
+fn what_is_said_of_nodes_must_make_sense() {
+    let at = rendezvous();
+    digits()
+        .run_with(&["--nnodes", "2"])
+        .fails_with(2, &["--node-rank", "--rendezvous"]);
+    digits()
+        .run_with(&options("2", "0", &at, "60"))
+        .fails_with(2, &["TRAINER_TOKEN"]);
+    node(SECRET)
+        .run_with(&options("2", "2", &at, "60"))
+        .fails_with(2, &["node 2 of 2"]);
+    node(SECRET)
+        .run_with(&options("3", "0", &at, "60"))
+        .fails_with(2, &["6 workers", "5 shards"]);
+}
+
+#[test]
+fn workers_of_one_host_may_use_tcp_too() {
+    let trainer = sharded().set("resources.transport=tcp");
+    let mut run = trainer.start_with(&["--slots", "3"]);
+    run.wait_for_step(20);
+    run.kill_worker();
+    run.wait_for("recovered", |_| true);
+    ends_as_alone(&trainer, run);
+}
