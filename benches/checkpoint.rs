@@ -52,6 +52,7 @@ fn snapshot(megabytes: usize, step: u64) -> Snapshot {
             best: None,
             last_metrics: BTreeMap::new(),
             ended: false,
+            told: Vec::new(),
         },
         metric: None,
     }

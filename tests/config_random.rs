@@ -79,10 +79,11 @@ impl Sampler {
     }
 
     fn integer(&mut self, schema: &Value) -> Value {
-        let min = schema["minimum"].as_u64().unwrap();
-        let max = schema["maximum"].as_u64().unwrap();
-        let span = if self.chance(80) { 4 } else { max - min };
-        json!(min + self.next() % span.min(max - min).saturating_add(1))
+        let min = schema["minimum"].as_i64().unwrap();
+        let max = schema["maximum"].as_i64().unwrap();
+        let whole = max.abs_diff(min);
+        let span = if self.chance(80) { 4 } else { whole };
+        json!(min.saturating_add_unsigned(self.next() % span.min(whole).saturating_add(1)))
     }
 
     fn number(&mut self, schema: &Value) -> Value {
@@ -176,6 +177,7 @@ fn draw(schema: &Value, seed: u64) -> String {
     let resources = config.get_mut("resources").and_then(Value::as_object_mut);
     if let Some(resources) = resources {
         resources.remove("slots");
+        resources.remove("devices");
     }
     toml::to_string(&config).unwrap()
 }

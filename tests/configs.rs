@@ -25,6 +25,7 @@ fn shipped() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(root().join("configs"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
         .collect();
     found.sort();
     found

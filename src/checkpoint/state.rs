@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::TensorBytes;
-use crate::run::{Best, Epoch, Step};
+use crate::run::{Best, Epoch, Event, Step};
 
 /// Version of `state.json`. A newer one is refused: dropping what we do not know would change the
 /// run. Fields that are added later get a default and a higher version.
-pub const STATE_VERSION: u32 = 1;
+pub const STATE_VERSION: u32 = 2;
 
 /// What a training run has to remember beside its tensors. There is no generator state and no
 /// position in the data: both follow from `step`.
@@ -40,6 +40,10 @@ pub struct TrainState {
     pub last_metrics: BTreeMap<String, f64>,
     /// Whether training had reached its end (length or early stopping) at this step.
     pub ended: bool,
+    /// What was told of this step. The journal may lack it: the supervisor can be killed between the
+    /// checkpoint and its entry. Since version 2.
+    #[serde(default)]
+    pub told: Vec<Event>,
 }
 
 /// What early stopping remembers.
@@ -122,6 +126,11 @@ mod tests {
             }),
             last_metrics: BTreeMap::from([("validation/loss".into(), 1.0 / 3.0)]),
             ended: false,
+            told: vec![Event::Improved {
+                step: Step::new(7),
+                metric: "validation/loss".into(),
+                value: 0.1 + 0.2,
+            }],
         }
     }
 

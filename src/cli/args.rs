@@ -77,6 +77,8 @@ pub(super) enum Command {
     Checkpoint(Control),
     /// Give a running run another number of workers
     Resize(Resize),
+    /// Show which run has which device of this machine, and which wait
+    Slots(Slots),
     /// Remove runs with all their files
     Rm(Rm),
     /// Print layers, shapes, parameters and memory of a config's model
@@ -151,6 +153,9 @@ pub(super) struct Run {
     /// Workers instead of the config's `resources.slots`: a number, or `all`
     #[arg(long, value_name = "N")]
     pub(super) slots: Option<String>,
+    /// Place among runs that wait for devices, instead of the config's `resources.priority`; higher first
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) priority: Option<i64>,
     /// Several hosts.
     #[command(flatten)]
     pub(super) nodes: Nodes,
@@ -215,6 +220,14 @@ pub(super) struct Resize {
     /// Seconds to wait for the run's answer
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     pub(super) timeout: u64,
+}
+
+/// `trainer slots`.
+#[derive(Debug, Args)]
+pub(super) struct Slots {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// `trainer ls`.

@@ -12,7 +12,7 @@ use super::args::{Cli, Command, Global};
 use super::outcome::{CommandResult, Outcome, Stop};
 use super::{
     checkpoint, checkpoints, completions, config, data, logs, ls, man, metrics, model, pause,
-    resize, resume, rm, run, show,
+    resize, resume, rm, run, show, slots,
 };
 
 /// Runs the command line `arguments`, the program's name first.
@@ -75,6 +75,7 @@ fn dispatch(cli: &Cli, out: &mut dyn Write) -> CommandResult {
         Command::Resize(args) => resize::resize(args, runs_dir, quiet, out),
         Command::Stop(args) => pause::stop(args, runs_dir, quiet, out),
         Command::Checkpoint(args) => checkpoint::checkpoint(args, runs_dir, quiet, out),
+        Command::Slots(args) => slots::slots(args, out),
         Command::Rm(args) => rm::rm(args, runs_dir, quiet, out),
         Command::Model(args) => model::model(args, out),
         Command::Config { command } => config::config(command, quiet, out),

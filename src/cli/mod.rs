@@ -31,6 +31,7 @@ mod run;
 mod screen;
 mod select;
 mod show;
+mod slots;
 
 pub use dispatch::main;
 pub use outcome::Outcome;

@@ -19,6 +19,8 @@ pub(super) fn run(args: &Run, runs_dir: &Path, quiet: bool) -> CommandResult {
     let mut changes = args.set.set.clone();
     // The name is part of the config, so that it is checked and recorded like everything else.
     changes.extend(args.name.iter().map(|name| format!("name={name}")));
+    let priority = args.priority;
+    changes.extend(priority.map(|priority| format!("resources.priority={priority}")));
     changes.extend(
         args.slots
             .iter()

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::declare::{names, record};
-use super::form::{At, Form, names, whole};
+use super::form::{At, Form, list, names, text, whole};
 use super::tree::{Node, Value};
 
 /// Most worker processes.
@@ -52,6 +52,11 @@ record! {
         /// Worker processes of a host, one per device, at most `train.shards` in all; `"all"` takes every device, on
         /// the CPU one worker per core. The result does not depend on it.
         slots: Slots => SlotsForm, default Slots::Count(1);
+        /// Devices to use, one for each of `slots`: GPU UUIDs, or names from TRAINER_SLOTS; empty takes
+        /// free ones that are close together.
+        devices: Vec<String> => list(text(), 0..=4096), default Vec::new();
+        /// Runs that wait for devices: higher ones first, equal ones in the order of their arrival.
+        priority: i64 => whole(-1_000_000..=1_000_000), default 0;
         /// How workers exchange gradients. The result does not depend on it.
         transport: Transport => names(), default Transport::Auto;
         /// Compute threads of each worker on the CPU; 0 takes the cores shared out among the

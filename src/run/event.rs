@@ -97,6 +97,20 @@ pub enum Event {
         /// Whether another is started in its place.
         restarts: bool,
     },
+    /// The run waits for devices that other runs have.
+    SlotsAwaited {
+        /// What it waits for, in words.
+        wants: String,
+        /// Runs before it in the queue, next first.
+        behind: Vec<String>,
+        /// Runs that have devices.
+        holders: Vec<String>,
+    },
+    /// The run has its devices.
+    SlotsTaken {
+        /// Their names, by worker.
+        devices: Vec<String>,
+    },
     /// Several workers form a group, or another one than before.
     GroupFormed {
         /// Number of workers.

@@ -32,6 +32,8 @@ pub enum RunState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StateCause {
+    /// Other runs have the devices.
+    SlotsAwaited,
     /// The slots are there (or a resume begins).
     Started,
     /// The first step is about to run.
@@ -76,6 +78,7 @@ impl RunState {
         let next = match (self, cause) {
             // Any run can be started again: one that died without a word, a finished one that is
             // extended.
+            (_, C::SlotsAwaited) => S::Queued,
             (_, C::Started) | (S::Starting | S::Running, C::WorkerLost) => S::Starting,
             (S::Starting, C::TrainingBegan) => S::Running,
             (S::Pausing, C::WorkerLost | C::TrainingBegan)

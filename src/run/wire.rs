@@ -159,6 +159,8 @@ pub struct Job {
     pub checkpoint: Option<String>,
     /// Compute threads.
     pub threads: u32,
+    /// Device of this worker, where devices are shared out among runs.
+    pub device: Option<String>,
     /// How the workers reach each other; none where they share memory.
     pub network: Option<Network>,
 }

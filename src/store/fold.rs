@@ -206,6 +206,8 @@ fn apply(summary: &mut RunSummary, event: &Event) {
         | Event::AttemptStarted { .. }
         | Event::WorkerStarted { .. }
         | Event::WorkerExited { .. }
+        | Event::SlotsAwaited { .. }
+        | Event::SlotsTaken { .. }
         | Event::GroupFormed { .. }
         | Event::Recovered { .. }
         | Event::Evaluated { .. }

@@ -352,6 +352,8 @@ fn is_urgent(event: &Event) -> bool {
         Event::WorkerStarted { .. }
         | Event::DataPrepared { .. }
         | Event::ModelBuilt { .. }
+        | Event::SlotsAwaited { .. }
+        | Event::SlotsTaken { .. }
         | Event::GroupFormed { .. }
         | Event::Recovered { .. }
         | Event::StepFinished(_)

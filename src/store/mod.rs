@@ -31,5 +31,6 @@ pub use journal::{JOURNAL_FORMAT, Journal, Reopened, now_ms, read};
 pub use lock::{Lock, is_alive};
 pub use query::{MetricQuery, metrics};
 pub use remove::remove;
+pub(crate) use runs::shown_name;
 pub use runs::{DIRECTORY_FORMAT, LATEST, Listed, Runs, identity};
 pub use summary::{FOUND_DEAD, Source, observed, summary, summary_from, write_summary};

@@ -6,19 +6,23 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::thread;
 
+use super::brief::Plan;
 use super::cluster::{Cluster, Hub};
 use super::display::Displays;
 use super::launch::{Launch, Processes};
+use super::queue::Wanted;
 use super::recorder::Recorder;
 use super::recovery::Machine;
-use super::session::{Finished, Plan, Session};
+use super::session::{Finished, Session};
 use crate::config::{Backend, Config, Slots, Transport};
-use crate::device::{ProbeOptions, cores};
+use crate::device::{Device, ProbeOptions, Request, Want, cores, devices};
 use crate::run::wire::Network;
 use crate::run::{
     Attempt, Entry, Event, Fault, Reader, RunDir, RunId, RunIdentity, RunState, Token,
 };
-use crate::store::{DIRECTORY_FORMAT, Feed, Fold, JOURNAL_FORMAT, Journal, Lock, now_ms, remove};
+use crate::store::{
+    DIRECTORY_FORMAT, Feed, Fold, JOURNAL_FORMAT, Journal, Lock, now_ms, remove, shown_name,
+};
 
 /// Ids that are tried before a folder counts as broken.
 const IDS_MAX: u32 = 16;
@@ -164,6 +168,7 @@ pub(super) fn plan(
         threads: config.resources.threads,
         per_node: crew.per_node,
         network,
+        wanted: crew.wanted(config, &shown_name(dir)),
     })
 }
 
@@ -173,6 +178,8 @@ pub(super) struct Crew {
     pub(super) workers: u32,
     /// Those of one host.
     pub(super) per_node: u32,
+    /// Devices of this host that runs share out among themselves; none where they need not.
+    devices: Vec<Device>,
 }
 
 impl Crew {
@@ -187,10 +194,15 @@ impl Crew {
         cluster: Option<&Cluster>,
     ) -> Result<Self, Fault> {
         let shards = config.train.shards.max(1);
+        let devices = devices(backend(config));
         let nodes = cluster.map_or(1, |cluster| cluster.nodes);
         let per_node = slots.unwrap_or(match config.resources.slots {
             Slots::Count(count) => count,
-            Slots::All => cores().min((shards / nodes).max(1)),
+            Slots::All => {
+                let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
+                let there_are = if count > 0 { count } else { cores() };
+                there_are.min((shards / nodes).max(1))
+            }
         });
         let workers = per_node.saturating_mul(nodes);
         if workers > shards {
@@ -201,7 +213,34 @@ impl Crew {
                 "set train.shards to {workers} or more; another number of shards is another run"
             )));
         }
-        Ok(Self { workers, per_node })
+        if !devices.is_empty() && devices.len() < per_node as usize {
+            return Err(Fault::machine(format!(
+                "{per_node} workers need a device each, and this machine has {}",
+                devices.len()
+            ))
+            .advise("lower resources.slots; `trainer slots` lists the devices"));
+        }
+        Ok(Self {
+            workers,
+            per_node,
+            devices,
+        })
+    }
+
+    /// The devices that a run called `name` takes before it begins.
+    fn wanted(&self, config: &Config, name: &str) -> Option<Wanted> {
+        let want = match config.resources.devices.as_slice() {
+            [] => Want::Count(self.per_node),
+            named => Want::These(named.to_vec()),
+        };
+        (!self.devices.is_empty()).then(|| Wanted {
+            devices: self.devices.clone(),
+            request: Request {
+                name: name.to_string(),
+                priority: i32::try_from(config.resources.priority).unwrap_or(0),
+                want,
+            },
+        })
     }
 }
 
@@ -217,12 +256,7 @@ fn timeout_ms(config: &Config) -> u64 {
 
 /// Facts that only the config knows.
 fn probe_options(config: &Config) -> ProbeOptions {
-    let backend = match config.resources.backend {
-        Backend::Auto => "auto",
-        Backend::Cuda => "cuda",
-        Backend::Flex => "flex",
-        Backend::Tch => "tch",
-    };
+    let backend = backend(config);
     let threads = match config.resources.threads {
         0 => cores(),
         threads => threads,
@@ -333,5 +367,14 @@ pub(super) fn write_first(
     match journal.flush().pop() {
         None => Ok(entries),
         Some(trouble) => Err(Fault::machine(trouble).advise("free some disk space")),
+    }
+}
+
+fn backend(config: &Config) -> &'static str {
+    match config.resources.backend {
+        Backend::Auto => "auto",
+        Backend::Cuda => "cuda",
+        Backend::Flex => "flex",
+        Backend::Tch => "tch",
     }
 }

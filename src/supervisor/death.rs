@@ -14,12 +14,20 @@ pub(super) struct Death {
     pub(super) ending: Ending,
     /// Whether it was killed because it hung.
     pub(super) hung: bool,
+    /// Most memory that it had said to hold, in bytes; 0 if it had said nothing.
+    pub(super) peak_bytes: u64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+fn gigabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e9
 }
 
 impl Death {
     /// Whether this is the death of `last` over again, so that a third try would end the same.
     pub(super) fn repeats(&self, last: &Death) -> bool {
-        (self.hung || self.ending.repeats()) && self == last
+        let same = |death: &Death| (death.slot, death.step, death.hung, death.ending.clone());
+        (self.hung || self.ending.repeats()) && same(self) == same(last)
     }
 
     /// How and where, in words.
@@ -29,9 +37,15 @@ impl Death {
         } else {
             self.ending.to_string()
         };
+        let memory = match &self.ending {
+            Ending::OutOfMemory(_) if self.peak_bytes > 0 => {
+                format!(" (it had held up to {:.1} GB)", gigabytes(self.peak_bytes))
+            }
+            _ => String::new(),
+        };
         match self.step {
-            Some(step) => format!("{what} after step {step}"),
-            None => format!("{what} before the first step"),
+            Some(step) => format!("{what} after step {step}{memory}"),
+            None => format!("{what} before the first step{memory}"),
         }
     }
 

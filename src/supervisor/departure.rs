@@ -104,6 +104,17 @@ impl Machine {
         self.finish(cause, &reason, None, actions);
     }
 
+    /// A run that waits for devices is asked to leave.
+    pub(super) fn leave_queue(&mut self, command: Command, by: &str, actions: &mut Vec<Action>) {
+        let (cause, what) = match command {
+            Command::Checkpoint => return,
+            Command::Pause => (StateCause::PauseRequested, "paused"),
+            Command::Stop => (StateCause::StopRequested, "stopped"),
+        };
+        let reason = format!("{what} while it waited for devices, asked for by {by}");
+        self.finish(cause, &reason, None, actions);
+    }
+
     /// The workers ended without a last word after somebody asked the run to end: what is on the disk
     /// is good, so there is nothing to recover for.
     fn left_early(&mut self, ending: &Ending, actions: &mut Vec<Action>) {
@@ -149,6 +160,7 @@ impl Machine {
             slot,
             step: member.step,
             hung: member.hung,
+            peak_bytes: member.peak_bytes,
             ending,
         };
         let again = self

@@ -8,10 +8,12 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::SyncSender;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::ending::Ending;
+use super::input::Input;
 use crate::device::OutOfMemory;
 use crate::run::wire::Job;
 use crate::run::{RunDir, WORKER_COMMAND};
@@ -20,6 +22,9 @@ use crate::run::{RunDir, WORKER_COMMAND};
 pub(super) trait Launch {
     /// Starts a worker for a job. The job itself travels over the channel.
     fn launch(&mut self, job: &Job) -> io::Result<Launched>;
+
+    /// Where other hosts' wishes go, from now on.
+    fn listen(&mut self, _inputs: &SyncSender<Input>) {}
 
     /// Number of workers that there are places for at the moment, where that can change.
     fn capacity(&self) -> Option<u32> {
@@ -62,7 +67,12 @@ impl Launch for Processes {
         writeln!(log, "--- attempt {} ---", job.attempt)?;
         let (channel, theirs) = UnixStream::pair()?;
         let before = OutOfMemory::read();
-        let mut child = Command::new(executable())
+        let mut command = Command::new(executable());
+        if let Some(device) = job.device.as_ref().filter(|name| is_gpu(name)) {
+            // The only one that the worker sees, whatever else the machine has.
+            command.env("CUDA_VISIBLE_DEVICES", device);
+        }
+        let mut child = command
             .arg(WORKER_COMMAND)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(log.try_clone()?)
@@ -81,6 +91,11 @@ impl Launch for Processes {
             examine: None,
         })
     }
+}
+
+/// Whether a device is called as NVIDIA calls a GPU or a part of one.
+fn is_gpu(name: &str) -> bool {
+    name.starts_with("GPU-") || name.starts_with("MIG-")
 }
 
 /// The very file that runs, by its name if it still has it: that is what other processes see.

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 use std::{fs::OpenOptions, io, io::Write as _};
 
+use super::input::Input;
 use super::launch::Launched;
-use super::session::Input;
 use crate::run::wire::{self, FromWorker, Job, ToWorker, WireError};
 use crate::run::{Rank, RunDir};
 

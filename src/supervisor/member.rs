@@ -37,6 +37,8 @@ pub(super) struct Member {
     pub(super) leaving: Option<Duration>,
     /// Killed because it hung.
     pub(super) hung: bool,
+    /// Most memory that it has said to hold, in bytes.
+    pub(super) peak_bytes: u64,
     /// When it last gave a sign of life.
     pub(super) heard: Duration,
 }
@@ -52,6 +54,7 @@ impl Member {
             last_word: None,
             leaving: None,
             hung: false,
+            peak_bytes: 0,
             heard: now,
         }
     }

@@ -7,6 +7,7 @@
 //! Refuses to: touch a tensor, wait for anybody who only watches, or start a second supervisor for a
 //! run that has one. Main functions: [`start`], [`resume`], [`control`].
 
+mod brief;
 mod cluster;
 mod control;
 mod create;
@@ -16,9 +17,12 @@ mod display;
 mod ending;
 mod group;
 mod hang;
+mod input;
+mod known;
 mod launch;
 mod link;
 mod member;
+mod queue;
 mod recorder;
 mod recovery;
 mod reform;
@@ -26,6 +30,7 @@ mod request;
 mod resume;
 mod session;
 mod signal;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -33,5 +38,6 @@ mod tests;
 pub use cluster::{Cluster, NodeFlags, serve};
 pub use control::{Follow, control, follow};
 pub use create::{NewRun, start};
+pub(crate) use queue::fault as slot_fault;
 pub use resume::{Resume, resume};
 pub use session::Finished;

@@ -10,17 +10,12 @@ use std::time::Duration;
 
 use super::death::Death;
 use super::ending::Ending;
+use super::known::Known;
 use super::member::{LastWord, Member, Standing};
 use super::reform::Reform;
 use crate::config::Recovery;
 use crate::run::wire::{FromWorker, Phase, WIRE_VERSION};
 use crate::run::{Attempt, Command, Event, Fault, Place, Rank, RunState, StateCause, Step};
-
-/// How long a worker may take to leave after its last word.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A longer time between two ticks means that the supervisor itself was stopped or starved.
-const TICK_GAP_MAX: Duration = Duration::from_secs(5);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +36,8 @@ pub(super) enum Cause {
     Asked(Command, String),
     /// Somebody asks for another number of workers; with who, in words.
     Resize(u32, String),
+    /// Other runs have the devices; with the news to record.
+    Queued(Event),
     /// There are places for this number of workers.
     Capacity(u32),
     /// A signal asks to leave; with its name.
@@ -111,11 +108,13 @@ pub(super) struct Machine {
     pub(super) group: Vec<Rank>,
     /// The last event that all workers know alike.
     pub(super) told: Option<Place>,
+    /// What the journal has.
+    pub(super) known: Known,
     /// Last finished step.
     pub(super) step: Option<Step>,
     /// A recovery that is under way.
     pub(super) reform: Option<Reform>,
-    last_tick: Duration,
+    pub(super) last_tick: Duration,
     /// What was asked of the run: a pause or its end.
     pub(super) wanted: Option<(Command, String)>,
     /// Whether a checkpoint was asked for that is not there yet.
@@ -153,6 +152,7 @@ impl Machine {
             number: 0,
             group: Vec::new(),
             told: None,
+            known: Known::default(),
             step: None,
             reform: None,
             last_tick: Duration::ZERO,
@@ -174,6 +174,25 @@ impl Machine {
     /// Number of workers that is wanted.
     pub(super) fn size(&self) -> u32 {
         self.size
+    }
+
+    /// The run has this many devices: no more workers than that.
+    pub(super) fn staff(&mut self, devices: u32) {
+        self.size_max = self.size_max.min(devices.max(1));
+        self.size = self.size.min(self.size_max);
+        self.asked = self.size;
+    }
+
+    /// The run waits for devices.
+    fn queued(&mut self, event: Event, actions: &mut Vec<Action>) {
+        if self.state != RunState::Queued {
+            self.change(
+                StateCause::SlotsAwaited,
+                "other runs have the devices",
+                actions,
+            );
+        }
+        self.record(event, actions);
     }
 
     /// Begins.
@@ -198,6 +217,7 @@ impl Machine {
             Cause::Gone(slot, ending) => self.gone(slot, ending, now, &mut actions),
             Cause::Asked(command, by) => self.asked(command, by, &mut actions),
             Cause::Resize(size, by) => self.resize(size, &by, now, &mut actions),
+            Cause::Queued(event) => self.queued(event, &mut actions),
             Cause::Capacity(places) => self.grow(places, &mut actions),
             Cause::Signal(name) => self.signal(name, &mut actions),
             Cause::Tick { cpu_seconds } => self.tick(&cpu_seconds, now, &mut actions),
@@ -287,12 +307,19 @@ impl Machine {
     ) {
         if let Some(member) = self.members.get_mut(&slot) {
             member.health.event(now);
+            if let Event::MemoryMeasured { peak_bytes, .. } = event {
+                member.peak_bytes = peak_bytes;
+            }
         }
         if place.is_some() && place <= self.told {
             // Said once more by a worker that took the place of the one that had said it.
             return;
         }
         self.told = self.told.max(place);
+        if self.known.has(&event) {
+            return;
+        }
+        self.known.take(&event);
         let began = match &event {
             Event::TrainingBegan { step, .. } => {
                 self.progressed(*step, now);
@@ -353,6 +380,10 @@ impl Machine {
     }
 
     fn asked(&mut self, command: Command, by: String, actions: &mut Vec<Action>) {
+        if self.state == RunState::Queued && self.members.is_empty() && self.starting.is_empty() {
+            self.leave_queue(command, &by, actions);
+            return;
+        }
         match command {
             Command::Checkpoint => self.checkpoint_wanted = true,
             Command::Pause => {
@@ -390,52 +421,6 @@ impl Machine {
 
     pub(super) fn kill_all(&self, actions: &mut Vec<Action>) {
         actions.extend(self.members.keys().copied().map(Action::Kill));
-    }
-
-    fn tick(
-        &mut self,
-        cpu_seconds: &BTreeMap<Rank, f64>,
-        now: Duration,
-        actions: &mut Vec<Action>,
-    ) {
-        let gap = now.saturating_sub(self.last_tick);
-        self.last_tick = now;
-        if gap > TICK_GAP_MAX {
-            self.members
-                .values_mut()
-                .for_each(|member| member.health.reset(now));
-        }
-        let mut hung = Vec::new();
-        for (&slot, member) in &mut self.members {
-            if let Some(since) = member.leaving {
-                if now.saturating_sub(since) >= EXIT_TIMEOUT {
-                    member.leaving = Some(now);
-                    actions.push(Action::Kill(slot));
-                }
-            } else if !member.hung
-                && !self.cut_short
-                && let Some(found) = member.health.verdict(now, cpu_seconds.get(&slot).copied())
-            {
-                member.hung = true;
-                hung.push((slot, member.pid, found));
-            }
-        }
-        for (slot, pid, found) in hung {
-            self.hung(slot, pid, &found, actions);
-        }
-    }
-
-    /// A worker hangs: what it and the others do is written down, then it is killed.
-    fn hung(&self, slot: Rank, pid: u32, found: &str, actions: &mut Vec<Action>) {
-        let message = format!(
-            "rank {slot} (process {pid}) {found}; it is replaced, and what its threads did is in \
-             logs/rank-{slot}.log"
-        );
-        self.record(Event::Warned { message }, actions);
-        actions.push(Action::Examine(slot));
-        let others = self.group.iter().filter(|other| **other != slot);
-        actions.extend(others.copied().map(Action::Examine));
-        actions.push(Action::Kill(slot));
     }
 
     pub(super) fn record(&self, event: Event, actions: &mut Vec<Action>) {

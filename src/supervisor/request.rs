@@ -33,10 +33,10 @@ impl Session<'_> {
                 return;
             }
             ControlRequest::Resize(size) => {
-                let (now, most) = (self.plan.machine.size(), self.plan.shards);
+                let (now, most) = (self.plan.machine.size(), self.plan.machine.size_max);
                 if size == 0 || size > most {
                     ControlReply::Refused(format!(
-                        "the run can have 1 to {most} workers (train.shards), not {size}; it has {now}"
+                        "the run can have 1 to {most} workers (train.shards, devices), not {size}; it has {now}"
                     ))
                 } else {
                     self.decide(Cause::Resize(size, "`trainer resize`".to_string()));

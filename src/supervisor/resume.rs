@@ -4,10 +4,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use super::brief::Plan;
 use super::cluster::{Cluster, Hub};
 use super::create::{Crew, Held, plan, supervise, write_first};
+use super::known::Known;
 use super::launch::{Launch, Processes};
-use super::session::{Finished, Plan};
+use super::session::Finished;
 use crate::checkpoint::{list, supersede_after};
 use crate::config::{Config, Source, difference, parse};
 use crate::run::{Attempt, Event, Fault, Reader, RunDir, RunState, RunSummary, StateCause, Step};
@@ -99,10 +101,12 @@ pub(super) fn resume_with(
         state => state,
     };
     let crew = Crew::of(config, request.slots, request.cluster)?;
+    let mut plan = plan(dir, config, &crew, state, attempt)?;
+    plan.machine.known = Known::of(&summary);
     let plan = Plan {
         reason: "the run was resumed".to_string(),
         checkpoint: request.checkpoint.map(ToString::to_string),
-        ..plan(dir, config, &crew, state, attempt)?
+        ..plan
     };
     let indexed_bytes = journal.bytes();
     let written = write_first(&mut journal, first)?;

@@ -8,19 +8,20 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use super::control::{Server, Viewer};
-use super::ending::Ending;
+use super::brief::Plan;
+use super::control::Server;
 use super::group;
+use super::input::Input;
 use super::launch::Launch;
 use super::link::{Link, LinkId};
+use super::queue::{Waiting, Wanted};
 use super::recorder::Recorder;
-use super::recovery::{Action, Cause, Finish, Machine};
+use super::recovery::{Action, Cause, Finish};
 use super::signal::Listening;
-use crate::device::{ProbeOptions, probe, step_back};
-use crate::run::wire::{Formation, FromWorker, Job, Network, ToWorker, WIRE_VERSION};
+use crate::device::{Held, probe, step_back};
+use crate::run::wire::{Formation, FromWorker, Job, ToWorker, WIRE_VERSION};
 use crate::run::{
-    Attempt, ControlReply, ControlRequest, Environment, Event, Fault, Rank, RunDir, RunState, Seat,
-    Step, WorldSize,
+    Attempt, ControlReply, Environment, Event, Fault, Rank, RunDir, RunState, Seat, Step, WorldSize,
 };
 
 /// Inputs that may wait. Together with the socket's buffer this is how far a worker gets ahead of a
@@ -39,24 +40,6 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time that the end of an attempt waits for them.
 const PROBE_GRACE: Duration = Duration::from_secs(2);
 
-/// Everything that can happen to a supervisor.
-pub(super) enum Input {
-    /// A worker says something.
-    Worker(LinkId, FromWorker),
-    /// A worker closed its channel, or garbled it.
-    Closed(LinkId, Option<String>),
-    /// A worker process is gone.
-    Gone(LinkId, Ending),
-    /// A signal asks to leave.
-    Signal(&'static str),
-    /// Another process asks for something.
-    Control(ControlRequest, SyncSender<ControlReply>),
-    /// Another process wants to follow.
-    Follow(Viewer),
-    /// More is known about the machine; `true` when that is all.
-    Probed(Box<Environment>, bool),
-}
-
 /// How a run ended, for this supervisor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
@@ -70,44 +53,6 @@ pub struct Finished {
     pub fault: Option<Fault>,
     /// Whether training began, in any attempt.
     pub began: bool,
-}
-
-/// What a session is about.
-pub(super) struct Plan {
-    /// Files of the run.
-    pub(super) dir: RunDir,
-    /// Resolved config as TOML.
-    pub(super) config: String,
-    /// Its hash.
-    pub(super) config_sha256: String,
-    /// Decisions, before the first.
-    pub(super) machine: Machine,
-    /// Why the run starts, in words.
-    pub(super) reason: String,
-    /// Checkpoint that the first worker must continue from; later ones take the newest.
-    pub(super) checkpoint: Option<String>,
-    /// Facts that the probe cannot find out.
-    pub(super) probe: ProbeOptions,
-    /// Shards of a step: no more workers than that have something to do.
-    pub(super) shards: u32,
-    /// Longest time that a worker waits for the others of its group, in milliseconds.
-    pub(super) timeout_ms: u64,
-    /// Compute threads of each worker; 0 shares the cores out.
-    pub(super) threads: u32,
-    /// Workers of each host.
-    pub(super) per_node: u32,
-    /// How workers of this host reach each other, if not by shared memory.
-    pub(super) network: Option<Network>,
-}
-
-impl Plan {
-    /// Compute threads of each of `world` workers: hosts are alike.
-    fn threads(&self, world: u32) -> u32 {
-        match self.threads {
-            0 => (self.probe.threads / world.clamp(1, self.per_node.max(1))).max(1),
-            threads => threads,
-        }
-    }
 }
 
 /// A supervisor at work.
@@ -125,6 +70,10 @@ pub(super) struct Session<'a> {
     launches: u64,
     /// Where workers wait for the others of their next group.
     addresses: BTreeMap<Rank, SocketAddr>,
+    /// The wait for devices.
+    queue: Option<Waiting>,
+    /// Devices of this run, by slot, kept from other runs as long as this lives.
+    held: Option<Held>,
     /// Memory that the workers of the present group share.
     segment: Option<OwnedFd>,
     begun: Instant,
@@ -156,6 +105,8 @@ impl<'a> Session<'a> {
             workers: BTreeMap::new(),
             launches: 0,
             addresses: BTreeMap::new(),
+            queue: None,
+            held: None,
             segment: None,
             begun: now,
             ticked: now,
@@ -174,10 +125,12 @@ impl<'a> Session<'a> {
     ///
     /// When the last word could not be written to the journal.
     pub(super) fn run(mut self) -> Result<Finished, Fault> {
-        let reason = std::mem::take(&mut self.plan.reason);
-        let actions = self.plan.machine.begin(&reason);
-        self.perform(actions);
-        // The worker has started; what follows runs beside it.
+        self.launcher.listen(&self.sender);
+        match self.plan.wanted.take() {
+            Some(wanted) => self.await_slots(wanted),
+            None => self.begin(),
+        }
+        // Workers have started; what follows runs beside them.
         self.start_probe();
         let signals = Listening::start(&self.sender);
         let server = Server::start(&self.plan.dir, &self.sender);
@@ -200,6 +153,38 @@ impl<'a> Session<'a> {
         let ended = ControlReply::Refused("the run has ended".to_string());
         self.answer_waiting(Step::new(u64::MAX), &ended);
         self.end(server.ok())
+    }
+
+    fn begin(&mut self) {
+        let reason = std::mem::take(&mut self.plan.reason);
+        let actions = self.plan.machine.begin(&reason);
+        self.perform(actions);
+    }
+
+    fn await_slots(&mut self, wanted: Wanted) {
+        match Waiting::start(wanted, &self.sender) {
+            Ok(waiting) => self.queue = Some(waiting),
+            Err(fault) => self.decide(Cause::NotFormed(fault)),
+        }
+    }
+
+    /// What became of the wait for devices.
+    fn slots(&mut self, taken: Result<Option<Held>, Fault>) {
+        self.queue = None;
+        match taken {
+            Ok(Some(held)) => {
+                let devices = held.devices().to_vec();
+                let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
+                self.plan.machine.staff(count);
+                self.recorder
+                    .record(self.plan.machine.attempt, Event::SlotsTaken { devices });
+                self.held = Some(held);
+                self.begin();
+            }
+            // Whoever asked the run to leave has had its answer.
+            Ok(None) => {}
+            Err(fault) => self.decide(Cause::NotFormed(fault)),
+        }
     }
 
     /// One turn: waits for an input or the next deadline, takes what is there, writes, acts.
@@ -266,6 +251,9 @@ impl<'a> Session<'a> {
             }
             // The last words of a worker that was replaced.
             (Input::Worker(..) | Input::Closed(..) | Input::Gone(..), None) => {}
+            (Input::Queued(event), _) => self.decide(Cause::Queued(event)),
+            (Input::Slots(taken), _) => self.slots(taken),
+            (Input::Asked(command, by), _) => self.decide(Cause::Asked(command, by)),
             (Input::Signal(name), _) => self.decide(Cause::Signal(name.to_string())),
             (Input::Control(request, reply), _) => self.answer(request, reply),
             (Input::Follow(viewer), _) => self.recorder.follow(viewer),
@@ -389,6 +377,10 @@ impl<'a> Session<'a> {
             attempt,
             checkpoint,
             threads: self.plan.threads(world),
+            device: self
+                .held
+                .as_ref()
+                .and_then(|held| held.devices().get(slot.get() as usize).cloned()),
             network: self.plan.network.clone(),
         };
         let link = self

@@ -7,7 +7,7 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
-use super::session::Input;
+use super::input::Input;
 
 /// Listens until dropped.
 pub(super) struct Listening {

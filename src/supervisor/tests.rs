@@ -64,6 +64,7 @@ impl Launch for Threads {
             talk.say(&FromWorker::Ready {
                 vector_len: 1,
                 step: None,
+                address: None,
             });
             // A killed worker is in no group.
             let ending = match wire::receive(&mut talk.0) {

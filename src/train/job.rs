@@ -224,10 +224,12 @@ impl<'a> Trainee<'a> {
         let mut name = name.into_bytes();
         group.broadcast(Rank::new(0), &mut name)?;
         group.broadcast(Rank::new(0), &mut bytes)?;
+        let mut told = Vec::new();
         if !bytes.is_empty() {
             let snapshot = Snapshot::unpack(&bytes)?;
             self.state.restore(self.job.config, &snapshot)?;
             self.ended = snapshot.state.ended;
+            told = snapshot.state.told;
         }
         self.holds = true;
         let ended = self.finished();
@@ -239,9 +241,14 @@ impl<'a> Trainee<'a> {
                 checkpoint: String::from_utf8(name).ok().filter(|name| !name.is_empty()),
                 device: ops::device::describe(&self.job.device),
             };
-            let place = self.state.told.note(self.state.step, began.clone());
-            if is_first {
-                reporter.event(Some(place), began);
+            told.retain(|event| !matches!(event, Event::TrainingBegan { .. }));
+            // What was told of this step may have been lost with the supervisor: it is told again, and
+            // recorded if it is news.
+            for event in std::iter::once(began).chain(told) {
+                let place = self.state.told.note(self.state.step, event.clone());
+                if is_first {
+                    reporter.event(Some(place), event);
+                }
             }
         }
         Ok(ended)

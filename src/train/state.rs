@@ -111,6 +111,12 @@ impl State {
                 best: self.watch.best.clone(),
                 last_metrics: self.watch.last_metrics.clone(),
                 ended,
+                told: self
+                    .told
+                    .recent
+                    .iter()
+                    .map(|(_, event)| finite(event))
+                    .collect(),
             },
             metric: self.watch.checkpoint_metric(),
         })
@@ -166,6 +172,15 @@ impl State {
         self.told = passing.told;
         Ok(())
     }
+}
+
+/// Without values that are no numbers, for which JSON has no word.
+fn finite(event: &Event) -> Event {
+    let mut event = event.clone();
+    if let Event::Evaluated { metrics, .. } = &mut event {
+        metrics.retain(|_, value| value.is_finite());
+    }
+    event
 }
 
 fn broken(what: &dyn std::fmt::Display) -> Fault {

@@ -50,6 +50,14 @@ pub(super) fn notices(event: &Event) -> Vec<Notice> {
             Tone::Warning,
             format!("warning: worker {rank} ended with {status} and is started again"),
         ),
+        Event::SlotsAwaited {
+            wants,
+            behind,
+            holders,
+        } => one(Tone::Warning, waits(wants, behind, holders)),
+        Event::SlotsTaken { devices } => {
+            one(Tone::Faint, format!("devices: {}", devices.join(", ")))
+        }
         Event::GroupFormed {
             world_size, step, ..
         } => one(Tone::Normal, group(*world_size, *step)),
@@ -141,6 +149,17 @@ pub(super) fn notices(event: &Event) -> Vec<Notice> {
         lines.push(notice(Tone::Warning, &format!("and {more} more")));
     }
     lines
+}
+
+fn waits(wants: &str, behind: &[String], holders: &[String]) -> String {
+    let mut text = format!("waits for {wants}");
+    if !holders.is_empty() {
+        text += &format!(", held by {}", holders.join(", "));
+    }
+    if !behind.is_empty() {
+        text += &format!("; next are {}", behind.join(", "));
+    }
+    text
 }
 
 fn group(world_size: WorldSize, step: Option<Step>) -> String {

@@ -207,6 +207,8 @@ impl RunView {
             | Event::WorkerExited { .. }
             | Event::DataPrepared { .. }
             | Event::CheckpointRemoved { .. }
+            | Event::SlotsAwaited { .. }
+            | Event::SlotsTaken { .. }
             | Event::GroupFormed { .. }
             | Event::Recovered { .. }
             | Event::MemoryMeasured { .. } => {}

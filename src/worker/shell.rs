@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
 use super::channel::{Channel, Next, Reports};
 use super::panics;
 use crate::checkpoint::{self, Snapshot};
@@ -31,6 +33,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The fault that ended the training, after it was reported. It decides the exit code, and is worth
 /// printing: the output of a worker is its log.
 pub fn main() -> Result<(), Fault> {
+    ignore_signals();
     let (channel, job) = Channel::open()?;
     let channel = Arc::new(channel);
     panics::install();
@@ -54,6 +57,15 @@ pub fn main() -> Result<(), Fault> {
     }
 }
 
+/// Signals that ask a run to leave are the supervisor's business, also where a scheduler sends them to
+/// every process: it lets the workers write a checkpoint. The supervisor's own death still ends them.
+fn ignore_signals() {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // A handler that only sets a flag. Where it cannot be set, the signal ends the worker as ever.
+        let _ = signal_hook::flag::register(signal, Arc::default());
+    }
+}
+
 /// Turns a panic into a fault.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panics::fault()))
@@ -66,8 +78,11 @@ fn work(job: &Job, reports: &mut Reports<'_>) -> Result<Outcome, Fault> {
     let _lock = Lock::take_worker(&dir, job.rank)?;
     // The device takes a while to open on a GPU, the data on a disk: side by side.
     let (device, dataset) = thread::scope(|scope| {
-        let device = scope
-            .spawn(|| ops::device::open(config.resources.backend, job.rank.get(), job.threads));
+        let device = scope.spawn(|| {
+            // A worker that was given a device sees no other.
+            let index = job.device.as_ref().map_or(job.rank.get(), |_| 0);
+            ops::device::open(config.resources.backend, index, job.threads)
+        });
         let dataset = Dataset::open(&config.data, config.seed, Some(&dir.prepared()));
         let device = device.join().unwrap_or_else(|_| Err(panics::fault()));
         (device, dataset)

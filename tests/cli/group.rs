@@ -191,6 +191,25 @@ fn a_pause_of_several_workers_resumes_exactly() {
     assert_eq!(trainer.weights("latest"), weights_alone());
 }
 
+/// A scheduler that ends a job signals every process of it.
+#[test]
+fn a_signal_to_all_processes_is_one_wish_and_leaves_a_checkpoint() {
+    let trainer = sharded();
+    let mut run = trainer.start_with(&["--slots", "3"]);
+    run.wait_for_step(24);
+    for worker in children(run.pid()) {
+        kill(worker, Signal::TERM);
+    }
+    run.signal(Signal::TERM);
+    run.wait().succeeds();
+    let shown = trainer.show("latest");
+    assert_eq!(shown["state"], "paused");
+    let last = shown["checkpoints"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["step"], shown["step"]);
+    trainer.command(&["resume", "latest", "--quiet"]).succeeds();
+    assert_eq!(trainer.weights("latest"), weights_alone());
+}
+
 #[test]
 fn more_workers_than_shards_are_refused() {
     let answer = sharded().run_with(&["--slots", "6"]);

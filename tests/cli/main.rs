@@ -16,4 +16,5 @@ mod group;
 mod nodes;
 mod query;
 mod resume;
+mod slots;
 mod usage;

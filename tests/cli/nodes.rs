@@ -71,6 +71,23 @@ fn a_lost_node_is_gone_on_without() {
 }
 
 #[test]
+fn a_signal_to_all_nodes_is_one_wish_and_leaves_a_checkpoint() {
+    let at = rendezvous();
+    let (first, mut run) = holder(&at, "60");
+    let (_second, other) = agent(&at, SECRET, "60");
+    run.wait_for_step(20);
+    other.signal(Signal::TERM);
+    other.signal(Signal::TERM);
+    run.signal(Signal::TERM);
+    run.wait().succeeds();
+    other.wait().succeeds();
+    let shown = first.show("latest");
+    assert_eq!(shown["state"], "paused");
+    let last = shown["checkpoints"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["step"], shown["step"]);
+}
+
+#[test]
 fn whoever_does_not_know_the_token_stays_outside() {
     let at = rendezvous();
     let (first, run) = holder(&at, "3");

@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub(crate) use answer::Answer;
+// Not every test crate kills.
+#[allow(unused_imports)]
 pub(crate) use process::{Process, kill};
 
 use serde_json::Value;

@@ -128,13 +128,13 @@ fn a_state_of_a_later_version_or_another_step_is_refused() {
     let text = fs::read_to_string(folder.join("state.json")).unwrap();
     let mut state: serde_json::Value = serde_json::from_str(&text).unwrap();
 
-    state["version"] = 2.into();
+    state["version"] = 3.into();
     forge(&folder, "state.json", state.to_string().as_bytes());
     assert!(matches!(
         load(&folder),
         Err(CheckpointError::Newer {
             what: "state version",
-            found: 2,
+            found: 3,
             ..
         })
     ));

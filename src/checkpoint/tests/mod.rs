@@ -53,6 +53,7 @@ pub(super) fn snapshot(step: u64, variant: u8) -> Snapshot {
             }),
             last_metrics: BTreeMap::from([("validation/loss".into(), 0.625)]),
             ended: false,
+            told: Vec::new(),
         },
         metric: Some(0.625),
     }

@@ -1,3 +1,5 @@
+//! Shared memory: sizes, hostile segments, and what is seen from outside.
+
 use std::os::fd::OwnedFd;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! TCP: who may join, and what is noticed of those who may not.
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::thread;

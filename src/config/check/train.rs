@@ -21,6 +21,20 @@ pub(super) fn check(parts: &Parts, check: &mut Check<'_>) {
             "remove `eval.top_k`",
         );
     }
+    if let Some(resources) = &parts.resources
+        && let Slots::Count(slots) = resources.slots
+        && !resources.devices.is_empty()
+        && resources.devices.len() != slots as usize
+    {
+        check.refuse(
+            format!(
+                "{slots} workers need a device each, and {} are named",
+                resources.devices.len()
+            ),
+            &["resources.devices", "resources.slots"],
+            "name as many devices as there are workers",
+        );
+    }
     if let (Some(train), Some(resources)) = (&parts.train, &parts.resources)
         && let Slots::Count(slots) = resources.slots
         && slots > train.shards

@@ -115,7 +115,7 @@ fn connect(cluster: &Cluster) -> Result<TcpStream, String> {
 /// Serves over one connection.
 fn attend(cluster: &Cluster, stream: &TcpStream, runs_dir: &Path) -> io::Result<Ended> {
     let sender = Sender::of(stream)?;
-    let address = stream.local_addr()?.ip();
+    let address = stream.local_addr()?.ip().to_canonical();
     let hello = FromAgent::Hello {
         version: CLUSTER_VERSION,
         node: cluster.node,

@@ -2,21 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, getpid, kill_process};
-
 use super::Cluster;
 use super::connect::{PING, SILENCE, Sender, Side, authenticate, words};
 use super::message::{CLUSTER_VERSION, FromAgent, ToAgent, WorkerId};
 use crate::run::wire::{self, Job, Network, ToWorker};
-use crate::run::{Fault, FaultClass, Token};
+use crate::run::{Command, Fault, FaultClass, Token};
 use crate::supervisor::ending::Ending;
+use crate::supervisor::input::Input;
 use crate::supervisor::launch::{Launch, Launched, Processes};
 
 /// Longest time for an agent to start a process.
@@ -44,6 +43,10 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
+    /// Where wishes of other hosts go, once there is a session.
+    inputs: Option<SyncSender<Input>>,
+    /// Address of this host as the others see it.
+    address: Option<IpAddr>,
     agents: BTreeMap<u32, Agent>,
     /// Workers started on other hosts so far.
     started: WorkerId,
@@ -76,18 +79,16 @@ impl Hub {
     ///
     /// When the address cannot be had, or a host does not come in time.
     pub(in crate::supervisor) fn open(cluster: &Cluster, per_node: u32) -> Result<Self, Fault> {
-        let rendezvous = cluster.address()?;
-        let everywhere: IpAddr = match rendezvous {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let listener = TcpListener::bind((everywhere, rendezvous.port())).map_err(|error| {
-            Fault::machine(format!(
-                "cannot listen on port {} for the other nodes: {error}",
-                rendezvous.port()
-            ))
-            .advise("give another port with --rendezvous, the same on all nodes")
-        })?;
+        // The name need not be known here yet: it is for the others.
+        let port = cluster.port()?;
+        let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
+            .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
+            .map_err(|error| {
+                Fault::machine(format!(
+                    "cannot listen on port {port} for the other nodes: {error}"
+                ))
+                .advise("give another port with --rendezvous, the same on all nodes")
+            })?;
         let shared = Arc::new(Shared {
             nodes: cluster.nodes,
             token: cluster.token.clone(),
@@ -107,11 +108,12 @@ impl Hub {
             .spawn(move || pinger.ping())
             .map_err(no_thread)?;
         shared.wait_for_all(cluster.patience)?;
+        let address = shared.lock().address;
         Ok(Self {
             shared,
             per_node: per_node.max(1),
             network: Network {
-                address: rendezvous.ip(),
+                address: address.unwrap_or(Ipv4Addr::LOCALHOST.into()),
                 token: Some(cluster.token.clone()),
             },
             local: Processes,
@@ -131,6 +133,10 @@ impl Launch for Hub {
         // An agent knows the token; it does not travel.
         job.network = None;
         self.shared.launch(node, job)
+    }
+
+    fn listen(&mut self, inputs: &SyncSender<Input>) {
+        self.shared.lock().inputs = Some(inputs.clone());
     }
 
     fn capacity(&self) -> Option<u32> {
@@ -241,7 +247,9 @@ impl Shared {
         }
         let silence_ms = u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
         sender.send(&ToAgent::Welcome { silence_ms }).ok()?;
+        let here = stream.local_addr().ok()?.ip().to_canonical();
         let mut state = self.lock();
+        state.address.get_or_insert(here);
         state.connections += 1;
         let connection = state.connections;
         let agent = Agent {
@@ -318,9 +326,14 @@ impl Shared {
                     route.end(ending);
                 }
             }
-            // As if it had come here: the session listens for signals already.
-            FromAgent::Signalled(_) => {
-                let _ = kill_process(getpid(), Signal::TERM);
+            FromAgent::Signalled(name) => {
+                // A signal often goes to all hosts: however many say so, it is one wish.
+                let inputs = state.inputs.clone();
+                drop(state);
+                if let Some(inputs) = inputs {
+                    let by = format!("{name} on node {node}");
+                    let _ = inputs.send(Input::Asked(Command::Pause, by));
+                }
             }
             FromAgent::Hello { .. } | FromAgent::Ping => {}
         }

@@ -94,6 +94,25 @@ impl Cluster {
         }))
     }
 
+    /// The port of the rendezvous.
+    ///
+    /// # Errors
+    ///
+    /// When it has none.
+    pub(super) fn port(&self) -> Result<u16, Fault> {
+        let port = self
+            .rendezvous
+            .rsplit_once(':')
+            .map(|(_, port)| port.parse());
+        match port {
+            Some(Ok(port)) => Ok(port),
+            _ => Err(
+                Fault::usage(format!("the rendezvous {} has no port", self.rendezvous))
+                    .advise("give `--rendezvous host:port`, with a host that all nodes can reach"),
+            ),
+        }
+    }
+
     /// The address of the rendezvous.
     ///
     /// # Errors
@@ -168,10 +187,12 @@ fn slurm(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Found>, Fau
     let job = job.bytes().filter(u8::is_ascii_digit).fold(0u32, |n, d| {
         n.wrapping_mul(10).wrapping_add(u32::from(d - b'0'))
     });
+    // Several steps of one job may run at the same time.
+    let step = number("SLURM_STEP_ID").unwrap_or(0).wrapping_mul(101);
     Ok(Some(Found {
         nodes,
         node,
-        rendezvous: format!("{first}:{}", PORT_FIRST + job % PORTS),
+        rendezvous: format!("{first}:{}", PORT_FIRST + job.wrapping_add(step) % PORTS),
         slots: None,
         is_spare: false,
     }))

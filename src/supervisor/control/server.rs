@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
 
-use super::super::session::Input;
+use super::super::input::Input;
 use super::socket::listen_at;
 use super::viewer::{News, Viewer};
 use crate::run::wire;

@@ -35,6 +35,7 @@ fn ready() -> Cause {
     let message = FromWorker::Ready {
         vector_len: 10,
         step: None,
+        address: None,
     };
     Cause::Message(SLOT, message)
 }

@@ -201,6 +201,7 @@ fn displays_get_what_the_journal_has() {
         config: &config,
         source: "",
         runs_dir: folder.path(),
+        cluster: None,
     };
     let mut threads = Threads::new(vec![completing(0, 500)]);
     let finished = start_with(new, &mut readers, &mut threads).unwrap();

@@ -1,15 +1,15 @@
 //! N steps are k steps, a resume, and N - k steps: bit for bit.
 
-use super::run::{Bench, Recorder, STEPS_PER_EPOCH};
+use super::run::{Bench, Recorder, STEPS_PER_EPOCH, remembered};
 use crate::checkpoint::{Snapshot, TrainState};
 use crate::config::{Config, EarlyStopping, Every, Goal, Length, Optimizer};
 use crate::run::wire::Outcome;
-use crate::run::{Command, Step};
+use crate::run::{Command, Event, Step};
 
 /// Everything that a checkpoint says about the run, but when it was written.
 #[track_caller]
 fn assert_same(a: &Snapshot, b: &Snapshot) {
-    assert_eq!(a.state, b.state);
+    assert_eq!(remembered(a), remembered(b));
     assert!(a.model == b.model, "weights differ");
     assert!(a.optimizer == b.optimizer, "optimizer state differs");
 }
@@ -210,4 +210,33 @@ fn other_data_are_refused() {
         recorder.events.iter().filter(|event| warned(event)).count(),
         1
     );
+}
+
+/// The supervisor may be killed when the checkpoint is on the disk and its step not yet in the journal.
+#[test]
+fn what_was_told_of_the_checkpointed_step_is_told_again() {
+    let bench = Bench::new(|_| ());
+    let mut first = Recorder::at(STEPS_PER_EPOCH, Command::Pause);
+    bench.train("a", None, &mut first).unwrap();
+    let told = |event: &Event| matches!(event, Event::StepFinished(_) | Event::Evaluated { .. });
+    let expected: Vec<Event> = first
+        .events
+        .iter()
+        .rev()
+        .filter(|e| told(e))
+        .take(2)
+        .cloned()
+        .collect();
+    let mut rest = Recorder::default();
+    bench
+        .train("a", Some(bench.newest("a")), &mut rest)
+        .unwrap();
+    let again: Vec<Event> = rest
+        .repeated
+        .iter()
+        .rev()
+        .filter(|e| told(e))
+        .cloned()
+        .collect();
+    assert_eq!(again, expected);
 }

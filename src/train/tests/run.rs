@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use burn::tensor::Device;
 
-use crate::checkpoint::{self, Snapshot};
+use crate::checkpoint::{self, Snapshot, TrainState};
 use crate::collective::{Collective, Handle, Segment, Shm, Solo};
 use crate::config::{
     self, Activation, Checkpoint, Config, Data, Eval, Every, ImageData, ImageFormat, Keep,
@@ -66,6 +66,8 @@ pub(in crate::train) fn config() -> Config {
         resources: Resources {
             backend: config::Backend::Flex,
             slots: Slots::Count(1),
+            devices: Vec::new(),
+            priority: 0,
             transport: config::Transport::Auto,
             threads: 2,
         },
@@ -328,6 +330,14 @@ fn write_images(images: &Path, labels: &Path) {
     std::fs::write(labels, classes).unwrap();
 }
 
+/// What a checkpoint remembers, but for what was told of its step: that has times in it.
+pub(in crate::train) fn remembered(snapshot: &Snapshot) -> TrainState {
+    TrainState {
+        told: Vec::new(),
+        ..snapshot.state.clone()
+    }
+}
+
 /// Records what happens, and gives commands when certain steps are finished.
 #[derive(Default)]
 pub(in crate::train) struct Recorder {
@@ -335,6 +345,10 @@ pub(in crate::train) struct Recorder {
     pub(in crate::train) commands: BTreeMap<u64, Vec<Command>>,
     pub(in crate::train) phases: Vec<(u64, Phase)>,
     step: u64,
+    /// What was told of the step that training continued from.
+    pub(in crate::train) repeated: Vec<Event>,
+    /// Where training began.
+    began: Option<Step>,
     /// Place of the last event that has one.
     told: Option<Place>,
     /// What to abort once this step is reported.
@@ -406,6 +420,13 @@ impl Reporter for Recorder {
             return;
         }
         self.told = self.told.max(place);
+        // As a supervisor does with what it has recorded before.
+        if let Event::TrainingBegan { step, .. } = &event {
+            self.began = Some(*step);
+        } else if place.is_some_and(|place| Some(place.step) <= self.began) {
+            self.repeated.push(event);
+            return;
+        }
         if let Event::StepFinished(report) = &event {
             self.step = report.step.get();
             let due = |(step, _): &mut (u64, Vec<Handle>)| *step <= report.step.get();

@@ -14,6 +14,7 @@ fn waits(slot: u32, step: Option<u64>) -> Cause {
     let message = FromWorker::Ready {
         vector_len: 10,
         step: step.map(Step::new),
+        address: None,
     };
     Cause::Message(Rank::new(slot), message)
 }

@@ -117,3 +117,54 @@ fn every_state_a_run_can_be_resumed_from_starts() {
         );
     }
 }
+
+#[test]
+fn a_run_in_the_queue_can_leave_it() {
+    let queued = || {
+        let mut machine = Machine::new(POLICY, RunState::Paused, Attempt::new(2), 2, 8);
+        let news = Event::SlotsAwaited {
+            wants: "2 devices".to_string(),
+            behind: Vec::new(),
+            holders: vec!["other".to_string()],
+        };
+        let said = words(&machine.decide(Cause::Queued(news), at(0)));
+        assert_eq!(said, ["queued"]);
+        machine
+    };
+    assert_eq!(
+        run(&mut queued(), vec![pause()]),
+        ["paused", "finish paused"]
+    );
+    assert_eq!(
+        run(&mut queued(), vec![stop()]),
+        ["cancelled", "finish cancelled"]
+    );
+    assert_eq!(
+        run(&mut queued(), vec![interrupt()]),
+        ["paused", "finish paused"]
+    );
+    let mut machine = queued();
+    machine.staff(1);
+    assert_eq!(words(&machine.begin("test")), ["starting", "launch 2"]);
+}
+
+#[test]
+fn a_worker_that_ran_out_of_memory_says_how_much_it_had() {
+    let mut machine = training();
+    let measured = Event::MemoryMeasured {
+        rank: SLOT,
+        peak_bytes: 3_140_000_000,
+    };
+    machine.decide(said(measured), at(2));
+    let ending = Ending::OutOfMemory("the machine ran out of memory".to_string());
+    let actions = machine.decide(Cause::Gone(SLOT, ending), at(3));
+    let reasons = actions.iter().find_map(|action| match action {
+        Action::Record(_, Event::StateChanged { reason, .. }) => Some(reason.clone()),
+        _ => None,
+    });
+    let reason = reasons.unwrap();
+    assert!(
+        reason.contains("3.1 GB") && reason.contains("out of memory"),
+        "{reason}"
+    );
+}
