@@ -164,11 +164,11 @@ pub(super) struct Run {
     pub(super) json: bool,
 }
 
-/// The hosts of a run. Under `srun`, and where MASTER_ADDR, RANK and WORLD_SIZE are set, none of these
-/// is needed.
+/// The hosts of a run. Under `srun`, and where `MASTER_ADDR`, `RANK` and `WORLD_SIZE` are set, none of
+/// these is needed.
 #[derive(Debug, Args)]
 pub(super) struct Nodes {
-    /// Number of nodes; TRAINER_TOKEN holds a secret that all of them know
+    /// Number of nodes; `TRAINER_TOKEN` holds a secret that all of them know
     #[arg(long, value_name = "N", help_heading = "Several nodes")]
     pub(super) nnodes: Option<u32>,
     /// Number of this node, from 0; node 0 holds the run

@@ -45,7 +45,7 @@ pub(super) fn slots(args: &Slots, out: &mut dyn Write) -> CommandResult {
     let devices = devices("auto");
     let listing = Pool::open(Pool::default_folder())
         .and_then(|pool| pool.list(&devices))
-        .map_err(slot_fault)?;
+        .map_err(|error| slot_fault(&error))?;
     let rows: Vec<DeviceJson<'_>> = devices.iter().map(|device| row(device, &listing)).collect();
     if args.json {
         let shown = SlotsJson {

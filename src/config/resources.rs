@@ -52,7 +52,7 @@ record! {
         /// Worker processes of a host, one per device, at most `train.shards` in all; `"all"` takes every device, on
         /// the CPU one worker per core. The result does not depend on it.
         slots: Slots => SlotsForm, default Slots::Count(1);
-        /// Devices to use, one for each of `slots`: GPU UUIDs, or names from TRAINER_SLOTS; empty takes
+        /// Devices to use, one for each of `slots`: GPU UUIDs, or names from `TRAINER_SLOTS`; empty takes
         /// free ones that are close together.
         devices: Vec<String> => list(text(), 0..=4096), default Vec::new();
         /// Runs that wait for devices: higher ones first, equal ones in the order of their arrival.

@@ -35,13 +35,13 @@ pub fn devices(backend: &str) -> Vec<Device> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Gpu {
     uuid: String,
-    /// PCI addresses at both ends of its NVLinks: its own, and those of other GPUs or of switches.
+    /// PCI addresses at both ends of its `NVLinks`: its own, and those of other GPUs or of switches.
     links: Vec<String>,
 }
 
 #[cfg(feature = "cuda")]
 fn gpus() -> Vec<Gpu> {
-    /// Most NVLinks of a GPU, in every generation so far.
+    /// Most `NVLinks` of a GPU, in every generation so far.
     const LINKS_MAX: u32 = 18;
     let Ok(nvml) = nvml_wrapper::Nvml::init() else {
         return Vec::new();
@@ -87,7 +87,7 @@ fn seen(gpus: Vec<Gpu>, visible: Option<&str>) -> Vec<Gpu> {
         .collect()
 }
 
-/// Gives one number to all that NVLinks join, over others or over switches.
+/// Gives one number to all that `NVLinks` join, over others or over switches.
 fn grouped(gpus: &[Gpu]) -> Vec<Device> {
     let mut groups: Vec<usize> = (0..gpus.len()).collect();
     // As often as there are GPUs is enough for any chain of links.

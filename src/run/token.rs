@@ -58,7 +58,9 @@ impl Token {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0)
             .unwrap_or_else(|_| Hmac::new(&hmac::digest::Key::<Hmac<Sha256>>::default()));
         mac.update(label);
-        parts.iter().for_each(|part| mac.update(part));
+        for part in parts {
+            mac.update(part);
+        }
         mac
     }
 }

@@ -55,14 +55,10 @@ impl Death {
         let (slot, words) = (self.slot, self.words());
         let message = if again {
             format!("rank {slot} died twice in the same place: {words}")
+        } else if deaths == 1 {
+            format!("rank {slot} died: {words}")
         } else {
-            if deaths == 1 {
-                format!("rank {slot} died: {words}")
-            } else {
-                format!(
-                    "workers died {deaths} times within {window_s} s, last rank {slot}: {words}"
-                )
-            }
+            format!("workers died {deaths} times within {window_s} s, last rank {slot}: {words}")
         };
         let advice = match self.ending {
             Ending::OutOfMemory(_) => {

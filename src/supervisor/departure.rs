@@ -15,7 +15,7 @@ impl Machine {
     pub(super) fn gone(
         &mut self,
         slot: Rank,
-        ending: Ending,
+        ending: &Ending,
         now: Duration,
         actions: &mut Vec<Action>,
     ) {
@@ -24,12 +24,12 @@ impl Machine {
         };
         match &member.last_word {
             Some(LastWord::Done(Outcome::Released)) => {
-                self.exited(slot, &member, &ending, false, actions);
+                self.exited(slot, &member, ending, false, actions);
                 self.form(now, actions);
                 return;
             }
             Some(word) => {
-                self.exited(slot, &member, &ending, false, actions);
+                self.exited(slot, &member, ending, false, actions);
                 if self.verdict.is_none() {
                     if matches!(word, LastWord::Failed(_)) {
                         // The others would wait for it for ever.
@@ -40,22 +40,22 @@ impl Machine {
                 self.dismiss(actions);
             }
             None if self.verdict.is_some() || self.cut_short => {
-                self.exited(slot, &member, &ending, false, actions);
+                self.exited(slot, &member, ending, false, actions);
             }
             None if self.wanted.is_some() && self.members.is_empty() => {
-                self.exited(slot, &member, &ending, false, actions);
-                self.left_early(&ending, actions);
+                self.exited(slot, &member, ending, false, actions);
+                self.left_early(ending, actions);
                 return;
             }
             None => {
-                self.died(slot, member, ending.clone(), now, actions);
+                self.died(slot, &member, ending.clone(), now, actions);
                 if self.verdict.is_none() {
                     return;
                 }
             }
         }
         if self.members.is_empty() && self.starting.is_empty() {
-            self.conclude(&ending, actions);
+            self.conclude(ending, actions);
         }
     }
 
@@ -140,7 +140,7 @@ impl Machine {
     fn died(
         &mut self,
         slot: Rank,
-        member: Member,
+        member: &Member,
         ending: Ending,
         now: Duration,
         actions: &mut Vec<Action>,
@@ -170,7 +170,7 @@ impl Machine {
         let too_many = self.deaths.len() > self.policy.max_restarts as usize;
         let gives_up = again || too_many;
         let words = death.words();
-        self.exited(slot, &member, &death.ending, !gives_up, actions);
+        self.exited(slot, member, &death.ending, !gives_up, actions);
         if gives_up {
             let why = format!("rank {slot} is not started again ({words})");
             let fault = death.given_up(again, self.deaths.len(), self.policy.window_s);

@@ -52,7 +52,7 @@ fn take(
     left: &AtomicBool,
     inputs: &SyncSender<Input>,
 ) -> Result<Option<Held>, Fault> {
-    let pool = Pool::open(Pool::default_folder()).map_err(fault)?;
+    let pool = Pool::open(Pool::default_folder()).map_err(|error| fault(&error))?;
     let mut waiting = |place: &Place| {
         if place.changed {
             // Dropped when the supervisor is busy: it is only news, and others wait for us here.
@@ -61,7 +61,7 @@ fn take(
         !left.load(Ordering::Relaxed)
     };
     pool.acquire(&wanted.devices, &wanted.request, &mut waiting)
-        .map_err(fault)
+        .map_err(|error| fault(&error))
 }
 
 fn event(wanted: &Wanted, place: &Place) -> Event {
@@ -75,7 +75,7 @@ fn event(wanted: &Wanted, place: &Place) -> Event {
 }
 
 /// What is wrong with the devices, for a person.
-pub(crate) fn fault(error: SlotError) -> Fault {
+pub(crate) fn fault(error: &SlotError) -> Fault {
     let advice = error.advice();
     Fault::machine(error.to_string()).advise(advice)
 }

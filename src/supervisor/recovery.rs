@@ -214,7 +214,7 @@ impl Machine {
             Cause::NotFormed(fault) => self.condemn(fault, &mut actions),
             Cause::Message(slot, message) => self.message(slot, message, now, &mut actions),
             Cause::Closed(slot, trouble) => self.closed(slot, trouble, now, &mut actions),
-            Cause::Gone(slot, ending) => self.gone(slot, ending, now, &mut actions),
+            Cause::Gone(slot, ending) => self.gone(slot, &ending, now, &mut actions),
             Cause::Asked(command, by) => self.asked(command, by, &mut actions),
             Cause::Resize(size, by) => self.resize(size, &by, now, &mut actions),
             Cause::Queued(event) => self.queued(event, &mut actions),

@@ -141,7 +141,7 @@ fn checksum(values: &[f32]) -> u64 {
     })
 }
 
-/// The finaliser of MurmurHash3 (Appleby 2011): every bit of the input changes half of the output's.
+/// The finaliser of `MurmurHash3` (Appleby 2011): every bit of the input changes half of the output's.
 fn mix(mut value: u64) -> u64 {
     value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     value = (value ^ (value >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);

@@ -183,9 +183,10 @@ impl<'a> Trainee<'a> {
             return self.start(group, reporter);
         };
         if all.iter().any(|of| *of != best) {
-            let mut bytes = match source == group.seat().rank {
-                true => self.state.pack(self.about())?,
-                false => Vec::new(),
+            let mut bytes = if source == group.seat().rank {
+                self.state.pack(self.about())?
+            } else {
+                Vec::new()
             };
             group.broadcast(source, &mut bytes)?;
             if mine != best {
@@ -210,9 +211,10 @@ impl<'a> Trainee<'a> {
         reporter: &mut dyn Reporter,
     ) -> Result<Option<Outcome>, Halt> {
         let is_first = group.seat().is_first();
-        let found = match is_first {
-            true => (self.job.checkpoint)(reporter)?,
-            false => None,
+        let found = if is_first {
+            (self.job.checkpoint)(reporter)?
+        } else {
+            None
         };
         let mut bytes = Vec::new();
         let mut name = String::new();

@@ -25,6 +25,7 @@ fn notice(tone: Tone, text: &str) -> Notice {
 
 /// Lines about an event; none about one that is no news. Steps are none: displays show them in their
 /// own way. The last state of a run is none either: it gets a summary.
+#[expect(clippy::too_many_lines, reason = "a flat list of events")]
 pub(super) fn notices(event: &Event) -> Vec<Notice> {
     let one = |tone, text: String| vec![notice(tone, &text)];
     let mut lines = match event {
@@ -152,14 +153,12 @@ pub(super) fn notices(event: &Event) -> Vec<Notice> {
 }
 
 fn waits(wants: &str, behind: &[String], holders: &[String]) -> String {
-    let mut text = format!("waits for {wants}");
-    if !holders.is_empty() {
-        text += &format!(", held by {}", holders.join(", "));
-    }
-    if !behind.is_empty() {
-        text += &format!("; next are {}", behind.join(", "));
-    }
-    text
+    let list = |before: &str, runs: &[String]| match runs {
+        [] => String::new(),
+        runs => format!("{before} {}", runs.join(", ")),
+    };
+    let (held, next) = (list(", held by", holders), list("; next are", behind));
+    format!("waits for {wants}{held}{next}")
 }
 
 fn group(world_size: WorldSize, step: Option<Step>) -> String {
