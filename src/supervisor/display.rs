@@ -11,6 +11,10 @@ use crate::run::{Entry, Reader};
 /// Entries that may wait for a slow display before some are left out. The journal has them all.
 const QUEUE_MAX: usize = 1 << 16;
 
+/// How long nothing is shown after something was: faster than the eye sees, and a change of threads for
+/// each step of a fast training would cost more than all that is done about it.
+const PACE: Duration = Duration::from_millis(20);
+
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -50,12 +54,15 @@ fn show(readers: &mut [Box<dyn Reader + Send>], entries: &Receiver<Arc<Entry>>) 
     let mut readers: Vec<_> = readers.iter_mut().collect();
     let mut ticked = Instant::now();
     loop {
-        let entry = entries.recv_timeout(TICK.saturating_sub(ticked.elapsed()));
-        if let Ok(entry) = &entry {
-            keep_sane(&mut readers, |reader| reader.take(entry));
-        }
-        if entry == Err(RecvTimeoutError::Disconnected) {
+        let first = entries.recv_timeout(TICK.saturating_sub(ticked.elapsed()));
+        if first == Err(RecvTimeoutError::Disconnected) {
             return;
+        }
+        if let Ok(first) = first {
+            for entry in std::iter::once(first).chain(entries.try_iter()) {
+                keep_sane(&mut readers, |reader| reader.take(&entry));
+            }
+            std::thread::sleep(PACE);
         }
         if ticked.elapsed() >= TICK {
             ticked = Instant::now();

@@ -5,16 +5,19 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::Duration;
-use std::{fs::OpenOptions, io, io::Write as _};
+use std::{fs::OpenOptions, io, io::BufReader, io::Write as _};
 
 use super::input::Input;
 use super::launch::Launched;
 use crate::run::wire::{self, FromWorker, Job, ToWorker, WireError};
-use crate::run::{Rank, RunDir};
+use crate::run::{Event, Rank, RunDir};
 
 /// Longest time that a command may wait for room in the channel. A worker that does not read for so
 /// long hangs, and is found out by other means.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long after a step nothing else is listened to.
+const PACE: Duration = Duration::from_millis(10);
 
 /// Number of a worker process among all that a session has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,16 +117,32 @@ pub(super) fn examine(pid: u32, dir: &RunDir, rank: Rank) {
     }
 }
 
+/// Passes on what the worker says. A change of threads costs more than what is done about a step, so
+/// fast steps are taken several at a time.
 fn listen(channel: &mut UnixStream, id: LinkId, inputs: &SyncSender<Input>) {
+    let mut channel = BufReader::new(channel);
     loop {
-        let input = match wire::receive::<FromWorker>(channel) {
+        let input = match wire::receive::<FromWorker>(&mut channel) {
             Ok(message) => Input::Worker(id, message),
             Err(WireError::Closed) => Input::Closed(id, None),
             Err(error) => Input::Closed(id, Some(error.to_string())),
         };
         let ends = matches!(input, Input::Closed(..));
+        let rests = is_step(&input) && channel.buffer().is_empty();
         if inputs.send(input).is_err() || ends {
             return;
         }
+        if rests {
+            thread::sleep(PACE);
+        }
+    }
+}
+
+fn is_step(input: &Input) -> bool {
+    match input {
+        Input::Worker(_, FromWorker::Event { event, .. }) => {
+            matches!(event.as_ref(), Event::StepFinished(_))
+        }
+        _ => false,
     }
 }
