@@ -8,10 +8,12 @@ use serde_json::Value;
 use crate::digits::digits;
 use crate::support::{Process, Trainer, kill};
 
-/// The digits in shards for up to five workers, with the weights of one worker.
+/// The digits in shards for up to five workers, long enough that a run is still under way when a busy
+/// machine lets a test do something to it.
 pub(crate) fn sharded() -> Trainer {
     digits()
         .set("train.shards=5")
+        .set("train.epochs=20")
         .set("recovery.max_restarts=100")
 }
 
