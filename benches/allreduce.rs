@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use trainer::collective::{Collective, CollectiveError, Listener, Membership, Segment, Shm, Tcp};
 use trainer::plan::Reduction;
-use trainer::run::{Rank, WorldSize};
+use trainer::run::{Rank, Token, WorldSize};
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 const SMALL_BYTES: usize = 4096;
@@ -95,11 +95,12 @@ fn join(setting: &Setting, rank: Rank, place: &str) -> Result<Box<dyn Collective
         .split(',')
         .map(str::parse)
         .collect::<Result<Vec<SocketAddr>, _>>()?;
+    let token = Token::of("the benchmark's");
     let membership = Membership {
         rank,
         world: setting.world,
         peers: &peers,
-        token: &[7; 32],
+        token: &token,
         vector_len: setting.len,
         nodes_max: 1,
         timeout: TIMEOUT,

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::device::{Device, Listing, Pool, Waiter, devices};
+use crate::run::Fault;
 use crate::store::now_ms;
-use crate::supervisor::slot_fault;
 use crate::ui::{Table, ago};
 
 use super::args::Slots;
@@ -45,7 +45,7 @@ pub(super) fn slots(args: &Slots, out: &mut dyn Write) -> CommandResult {
     let devices = devices("auto");
     let listing = Pool::open(Pool::default_folder())
         .and_then(|pool| pool.list(&devices))
-        .map_err(|error| slot_fault(&error))?;
+        .map_err(Fault::from)?;
     let rows: Vec<DeviceJson<'_>> = devices.iter().map(|device| row(device, &listing)).collect();
     if args.json {
         let shown = SlotsJson {

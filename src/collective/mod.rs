@@ -42,21 +42,32 @@ pub const WORLD_SIZE_MAX: u32 = 64;
 
 /// A rank's membership in a group of workers.
 ///
-/// Each method but the first five is a call that all ranks make together, except [`send`](Self::send) and
+/// Each method but those that ask about the membership is a call that all ranks make together, except [`send`](Self::send) and
 /// [`recv`](Self::recv), which two ranks make. Errors: see [`CollectiveError`]; all are final but those
 /// that refuse the arguments.
 pub trait Collective: Send {
+    /// What this membership can do.
+    fn limits(&self) -> &Limits;
+
     /// This worker.
-    fn rank(&self) -> Rank;
+    fn rank(&self) -> Rank {
+        self.limits().rank
+    }
 
     /// Number of workers in the group.
-    fn world_size(&self) -> WorldSize;
+    fn world_size(&self) -> WorldSize {
+        self.limits().world
+    }
 
     /// Longest vector that can be summed, in floats.
-    fn vector_len(&self) -> usize;
+    fn vector_len(&self) -> usize {
+        self.limits().vector_len
+    }
 
     /// Most node buffers of one rank.
-    fn nodes_max(&self) -> usize;
+    fn nodes_max(&self) -> usize {
+        self.limits().nodes_max
+    }
 
     /// For other threads: to abort, and to see where this rank is.
     fn handle(&self) -> Handle;
@@ -126,7 +137,7 @@ pub trait Collective: Send {
 
 /// What a membership can do, to check arguments against before anybody is told of a call.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+pub struct Limits {
     rank: Rank,
     world: WorldSize,
     vector_len: usize,

@@ -268,20 +268,8 @@ impl Drop for Shm {
 }
 
 impl Collective for Shm {
-    fn rank(&self) -> Rank {
-        self.limits.rank
-    }
-
-    fn world_size(&self) -> WorldSize {
-        self.limits.world
-    }
-
-    fn vector_len(&self) -> usize {
-        self.limits.vector_len
-    }
-
-    fn nodes_max(&self) -> usize {
-        self.limits.nodes_max
+    fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     fn handle(&self) -> Handle {

@@ -6,7 +6,7 @@ use super::status::Status;
 use super::vectors::Vectors;
 use super::{
     BROADCAST_BYTES_MAX, Collective, CollectiveError, GATHER_BYTES_MAX, Handle, Kind, Limits,
-    Position, check_length,
+    check_length,
 };
 use crate::plan::Reduction;
 use crate::run::{Rank, WorldSize};
@@ -38,31 +38,13 @@ impl Solo {
     }
 
     fn begin(&self, kind: Kind) -> Result<(), CollectiveError> {
-        self.status.check()?;
-        self.status.set_position(Position {
-            number: self.status.position().number + 1,
-            kind,
-            waiting: false,
-        });
-        Ok(())
+        self.status.enter(self.status.next(), kind).map(|_| ())
     }
 }
 
 impl Collective for Solo {
-    fn rank(&self) -> Rank {
-        self.limits.rank
-    }
-
-    fn world_size(&self) -> WorldSize {
-        self.limits.world
-    }
-
-    fn vector_len(&self) -> usize {
-        self.limits.vector_len
-    }
-
-    fn nodes_max(&self) -> usize {
-        self.limits.nodes_max
+    fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     fn handle(&self) -> Handle {

@@ -73,8 +73,24 @@ impl Status {
         Position::decode(self.position.load(Ordering::Relaxed))
     }
 
-    /// Only the thread that makes the calls moves.
-    pub(super) fn set_position(&self, position: Position) {
+    /// Moves to a call, unless the group is broken. Only the thread that makes the calls moves.
+    pub(super) fn enter(&self, number: u64, kind: Kind) -> Result<Position, CollectiveError> {
+        self.check()?;
+        let position = Position {
+            number,
+            kind,
+            waiting: false,
+        };
+        self.set_position(position);
+        Ok(position)
+    }
+
+    /// Number of the next collective.
+    pub(super) fn next(&self) -> u64 {
+        self.position().number + 1
+    }
+
+    fn set_position(&self, position: Position) {
         self.position.store(position.encode(), Ordering::Relaxed);
     }
 

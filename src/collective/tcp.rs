@@ -27,10 +27,10 @@ use super::status::Status;
 use super::vectors::Vectors;
 use super::{
     BROADCAST_BYTES_MAX, Collective, CollectiveError, GATHER_BYTES_MAX, Handle, Kind, Limits,
-    MESSAGE_BYTES_MAX, Position, check_length,
+    MESSAGE_BYTES_MAX, check_length,
 };
 use crate::plan::Reduction;
-use crate::run::{Rank, WorldSize};
+use crate::run::{Rank, Token, WorldSize};
 
 /// Where a rank waits for others to connect.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub struct Membership<'a> {
     /// Where each rank listens, by rank; this rank's own entry is not used.
     pub peers: &'a [SocketAddr],
     /// Secret of the run.
-    pub token: &'a [u8; 32],
+    pub token: &'a Token,
     /// Longest vector, in floats; the same on all ranks.
     pub vector_len: usize,
     /// Most node buffers of one rank; the same on all ranks.
@@ -122,19 +122,9 @@ impl Tcp {
     }
 
     fn begin(&mut self, kind: Kind) -> Result<Call, CollectiveError> {
-        let number = self.status.position().number + 1;
-        self.enter(number, kind)?;
+        let number = self.status.next();
+        self.status.enter(number, kind)?;
         Ok(Call::new(number, kind))
-    }
-
-    fn enter(&mut self, number: u64, kind: Kind) -> Result<(), CollectiveError> {
-        self.status.check()?;
-        self.status.set_position(Position {
-            number,
-            kind,
-            waiting: false,
-        });
-        Ok(())
     }
 
     /// Exchanges messages with all others; gives what came from each, by rank.
@@ -155,20 +145,8 @@ impl Tcp {
 }
 
 impl Collective for Tcp {
-    fn rank(&self) -> Rank {
-        self.limits.rank
-    }
-
-    fn world_size(&self) -> WorldSize {
-        self.limits.world
-    }
-
-    fn vector_len(&self) -> usize {
-        self.limits.vector_len
-    }
-
-    fn nodes_max(&self) -> usize {
-        self.limits.nodes_max
+    fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     fn handle(&self) -> Handle {
@@ -239,7 +217,7 @@ impl Collective for Tcp {
         self.limits.check_peer(to)?;
         check_length(Kind::Send, bytes.len() as u64, MESSAGE_BYTES_MAX)?;
         let number = self.status.position().number;
-        self.enter(number, Kind::Send)?;
+        self.status.enter(number, Kind::Send)?;
         let call = Call::new(number, Kind::Send);
         let mut messages = Messages::new(self.limits.world, call, call);
         messages.send(to, Outgoing::new(&call, bytes));
@@ -249,7 +227,7 @@ impl Collective for Tcp {
     fn recv(&mut self, from: Rank) -> Result<Vec<u8>, CollectiveError> {
         self.limits.check_peer(from)?;
         let number = self.status.position().number;
-        self.enter(number, Kind::Recv)?;
+        self.status.enter(number, Kind::Recv)?;
         let expected = Call::new(number, Kind::Send);
         let mine = Call::new(number, Kind::Recv);
         let mut messages = Messages::new(self.limits.world, mine, expected);

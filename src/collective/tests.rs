@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::run::Token;
 
 mod chaos;
 mod faults;
@@ -31,12 +32,13 @@ pub(super) fn tcp(world: u32, vector_len: usize, nodes_max: usize, timeout: Dura
     let any = (Ipv4Addr::LOCALHOST, 0).into();
     let listeners: Vec<_> = (0..world).map(|_| Listener::bind(any).unwrap()).collect();
     let peers: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
+    let token = Token::of("the group's");
     let join = |rank, listener| -> Box<dyn Collective> {
         let membership = Membership {
             rank: Rank::new(rank),
             world: WorldSize::new(world),
             peers: &peers,
-            token: &[9; 32],
+            token: &token,
             vector_len,
             nodes_max,
             timeout,

@@ -15,5 +15,6 @@ mod timetable;
 pub mod tree;
 
 pub use permutation::Permutation;
+pub(crate) use permutation::mix;
 pub use reduction::{NodeSum, Reduction, chunk_of, nodes_max, shards_of};
 pub use timetable::{StepPlan, Timetable};

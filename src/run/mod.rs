@@ -29,7 +29,7 @@ pub use id::RunId;
 pub use reader::Reader;
 pub use state::{RunState, StateCause, StateError};
 pub use summary::{Best, MetricPoint, RunSummary};
-pub use token::{PROOF_BYTES, Token};
+pub use token::{PROOF_BYTES, Token, random_bytes};
 
 /// Name of the hidden command that a supervisor starts its workers with.
 pub const WORKER_COMMAND: &str = "__worker";

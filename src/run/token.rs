@@ -11,6 +11,17 @@ use sha2::{Digest, Sha256};
 /// Bytes of a proof.
 pub const PROOF_BYTES: usize = 32;
 
+/// Fresh random bytes of the system.
+///
+/// # Errors
+///
+/// When it gives none.
+pub fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// A run's secret. It never travels between hosts and is written nowhere: who knows it proves so with
 /// an HMAC-SHA256 (RFC 2104) over fresh random numbers.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,15 +41,7 @@ impl Token {
     ///
     /// When the system gives no random numbers.
     pub fn random() -> io::Result<Self> {
-        let mut bytes = [0; 32];
-        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-        Ok(Self(bytes))
-    }
-
-    /// As a key.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8; 32] {
-        &self.0
+        random_bytes().map(Self)
     }
 
     /// A proof for `label` over `parts`, whose lengths both sides know.
@@ -84,6 +87,6 @@ mod tests {
         assert!(!token.holds(b"label", &[b"two", b"one"], &proof));
         assert!(!token.holds(b"label", &[b"one", b"two"], &proof[1..]));
         assert!(!Token::of("another").holds(b"label", &[b"one", b"two"], &proof));
-        assert!(!format!("{token:?}").contains(&token.bytes()[0].to_string()));
+        assert!(!format!("{token:?}").contains(&token.0[0].to_string()));
     }
 }

@@ -47,11 +47,12 @@ pub struct NewRun<'a> {
 /// When the run directory cannot be made, or the last word cannot be recorded. A training that fails
 /// is no error here: see [`Finished::fault`].
 pub fn start(new: NewRun<'_>, readers: &mut [Box<dyn Reader + Send>]) -> Result<Finished, Fault> {
+    let crew = Crew::of(new.config, None, new.cluster)?;
     match new.cluster {
-        None => start_with(new, readers, &mut Processes),
+        None => start_with(new, &crew, readers, &mut Processes),
         Some(cluster) => {
-            let crew = Crew::of(new.config, None, Some(cluster))?;
-            start_with(new, readers, &mut Hub::open(cluster, crew.per_node)?)
+            let mut hub = Hub::open(cluster, crew.per_node)?;
+            start_with(new, &crew, readers, &mut hub)
         }
     }
 }
@@ -59,17 +60,17 @@ pub fn start(new: NewRun<'_>, readers: &mut [Box<dyn Reader + Send>]) -> Result<
 /// [`start`] with workers of a kind.
 pub(super) fn start_with(
     new: NewRun<'_>,
+    crew: &Crew,
     readers: &mut [Box<dyn Reader + Send>],
     launcher: &mut dyn Launch,
 ) -> Result<Finished, Fault> {
     let config = new.config.to_toml();
     let config_sha256 = new.config.sha256();
     let made = make(&new, &config, &config_sha256)?;
-    let crew = Crew::of(new.config, None, new.cluster)?;
     let plan = plan(
         &made.dir,
         new.config,
-        &crew,
+        crew,
         RunState::Queued,
         Attempt::new(1),
     )?;

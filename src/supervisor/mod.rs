@@ -38,6 +38,5 @@ mod tests;
 pub use cluster::{Cluster, NodeFlags, serve};
 pub use control::{Follow, control, follow};
 pub use create::{NewRun, start};
-pub(crate) use queue::fault as slot_fault;
 pub use resume::{Resume, resume};
 pub use session::Finished;

@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread;
 
 use super::input::Input;
-use crate::device::{Device, Held, Place, Pool, Request, SlotError};
+use crate::device::{Device, Held, Place, Pool, Request};
 use crate::run::{Event, Fault};
 
 /// Devices that a run wants.
@@ -52,7 +52,7 @@ fn take(
     left: &AtomicBool,
     inputs: &SyncSender<Input>,
 ) -> Result<Option<Held>, Fault> {
-    let pool = Pool::open(Pool::default_folder()).map_err(|error| fault(&error))?;
+    let pool = Pool::open(Pool::default_folder())?;
     let mut waiting = |place: &Place| {
         if place.changed {
             // Dropped when the supervisor is busy: it is only news, and others wait for us here.
@@ -60,8 +60,7 @@ fn take(
         }
         !left.load(Ordering::Relaxed)
     };
-    pool.acquire(&wanted.devices, &wanted.request, &mut waiting)
-        .map_err(|error| fault(&error))
+    Ok(pool.acquire(&wanted.devices, &wanted.request, &mut waiting)?)
 }
 
 fn event(wanted: &Wanted, place: &Place) -> Event {
@@ -72,10 +71,4 @@ fn event(wanted: &Wanted, place: &Place) -> Event {
         behind: place.ahead.iter().map(|w| w.name.clone()).collect(),
         holders: holders.into_iter().collect(),
     }
-}
-
-/// What is wrong with the devices, for a person.
-pub(crate) fn fault(error: &SlotError) -> Fault {
-    let advice = error.advice();
-    Fault::machine(error.to_string()).advise(advice)
 }

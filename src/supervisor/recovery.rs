@@ -110,8 +110,6 @@ pub(super) struct Machine {
     pub(super) told: Option<Place>,
     /// What the journal has.
     pub(super) known: Known,
-    /// Last finished step.
-    pub(super) step: Option<Step>,
     /// A recovery that is under way.
     pub(super) reform: Option<Reform>,
     pub(super) last_tick: Duration,
@@ -153,7 +151,6 @@ impl Machine {
             group: Vec::new(),
             told: None,
             known: Known::default(),
-            step: None,
             reform: None,
             last_tick: Duration::ZERO,
             wanted: None,
@@ -164,16 +161,6 @@ impl Machine {
             deaths: VecDeque::new(),
             last_death: None,
         }
-    }
-
-    /// State of the run.
-    pub(super) fn state(&self) -> RunState {
-        self.state
-    }
-
-    /// Number of workers that is wanted.
-    pub(super) fn size(&self) -> u32 {
-        self.size
     }
 
     /// The run has this many devices: no more workers than that.
@@ -353,7 +340,6 @@ impl Machine {
 
     /// The group has finished a step.
     fn progressed(&mut self, step: Step, now: Duration) {
-        self.step = Some(step);
         for slot in &self.group {
             if let Some(member) = self.members.get_mut(slot) {
                 member.step = Some(step);

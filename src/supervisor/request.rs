@@ -33,7 +33,7 @@ impl Session<'_> {
                 return;
             }
             ControlRequest::Resize(size) => {
-                let (now, most) = (self.plan.machine.size(), self.plan.machine.size_max);
+                let (now, most) = (self.plan.machine.size, self.plan.machine.size_max);
                 if size == 0 || size > most {
                     ControlReply::Refused(format!(
                         "the run can have 1 to {most} workers (train.shards, devices), not {size}; it has {now}"

@@ -4,7 +4,6 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::brief::Plan;
 use super::cluster::{Cluster, Hub};
 use super::create::{Crew, Held, plan, supervise, write_first};
 use super::known::Known;
@@ -103,11 +102,8 @@ pub(super) fn resume_with(
     let crew = Crew::of(config, request.slots, request.cluster)?;
     let mut plan = plan(dir, config, &crew, state, attempt)?;
     plan.machine.known = Known::of(&summary);
-    let plan = Plan {
-        reason: "the run was resumed".to_string(),
-        checkpoint: request.checkpoint.map(ToString::to_string),
-        ..plan
-    };
+    plan.reason = "the run was resumed".to_string();
+    plan.checkpoint = request.checkpoint.map(ToString::to_string);
     let indexed_bytes = journal.bytes();
     let written = write_first(&mut journal, first)?;
     if !changes.is_empty() {

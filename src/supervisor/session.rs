@@ -361,7 +361,7 @@ impl<'a> Session<'a> {
         }
         self.launches += 1;
         let id = LinkId(self.launches);
-        let world = self.plan.machine.size();
+        let world = self.plan.machine.size;
         // Any worker may be the one that looks for a checkpoint; a named one is for the first.
         let checkpoint = match slot.get() {
             0 => self.plan.checkpoint.take(),
@@ -462,7 +462,7 @@ impl<'a> Session<'a> {
         self.announce();
         let finish = self.finish.take();
         let dir = self.plan.dir.clone();
-        let state = self.plan.machine.state();
+        let state = self.plan.machine.state;
         let began = (self.recorder.summary()).is_some_and(|summary| summary.steps_total > 0);
         let recorded = self.recorder.finish();
         drop(server);

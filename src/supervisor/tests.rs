@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::create::{NewRun, start_with};
+use super::create::{Crew, NewRun, start_with};
 use super::ending::Ending;
 use super::launch::{Launch, Launched};
 use super::resume::{Resume, resume_with};
@@ -167,7 +167,8 @@ fn start(folder: &Path, config: &Config, scripts: Vec<Script>) -> Finished {
         runs_dir: folder,
         cluster: None,
     };
-    start_with(new, &mut [], &mut Threads::new(scripts)).unwrap()
+    let crew = Crew::of(config, None, None).unwrap();
+    start_with(new, &crew, &mut [], &mut Threads::new(scripts)).unwrap()
 }
 
 fn resume(dir: &RunDir, scripts: Vec<Script>) -> Result<Finished, Fault> {

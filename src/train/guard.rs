@@ -11,7 +11,7 @@ use super::learner::Learner;
 use super::step::Share;
 use crate::data::StepBatch;
 use crate::ops;
-use crate::plan::{StepPlan, shards_of};
+use crate::plan::{StepPlan, mix, shards_of};
 use crate::run::{Fault, Rank, SampleId, ShardId, Step, WorldSize};
 
 /// Steps from one comparison of all weights to the next.
@@ -139,14 +139,6 @@ fn checksum(values: &[f32]) -> u64 {
     values.iter().fold(values.len() as u64, |hash, value| {
         mix(hash ^ u64::from(value.to_bits()))
     })
-}
-
-/// The finaliser of `MurmurHash3` (Appleby 2011): every bit of the input changes half of the output's.
-fn mix(mut value: u64) -> u64 {
-    value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    value = (value ^ (value >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-    value = (value ^ (value >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
-    value ^ (value >> 33)
 }
 
 #[cfg(test)]

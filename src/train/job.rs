@@ -184,7 +184,7 @@ impl<'a> Trainee<'a> {
         };
         if all.iter().any(|of| *of != best) {
             let mut bytes = if source == group.seat().rank {
-                self.state.pack(self.about())?
+                self.state.pack(about(&self.job, &self.timetable))?
             } else {
                 Vec::new()
             };
@@ -279,11 +279,7 @@ impl<'a> Trainee<'a> {
         );
         let mut session = Session {
             config,
-            about: About {
-                config_sha256: self.job.config_sha256,
-                data_fingerprint: &self.job.dataset.summary().fingerprint,
-                timetable: &self.timetable,
-            },
+            about: about(&self.job, &self.timetable),
             dataset: &self.job.dataset,
             timetable: &self.timetable,
             state: &mut self.state,
@@ -297,14 +293,6 @@ impl<'a> Trainee<'a> {
         };
         let outcome = session.run();
         session.end(outcome)
-    }
-
-    fn about(&self) -> About<'_> {
-        About {
-            config_sha256: self.job.config_sha256,
-            data_fingerprint: &self.job.dataset.summary().fingerprint,
-            timetable: &self.timetable,
-        }
     }
 
     /// How the run had ended already when its checkpoint was written, if it asks for nothing more: it
@@ -338,5 +326,14 @@ impl<'a> Trainee<'a> {
         }
         reporter.event(None, Event::Warned { message });
         Ok(())
+    }
+}
+
+/// What is said of a state beside its tensors.
+fn about<'b>(job: &'b Job<'_>, timetable: &'b Timetable) -> About<'b> {
+    About {
+        config_sha256: job.config_sha256,
+        data_fingerprint: &job.dataset.summary().fingerprint,
+        timetable,
     }
 }

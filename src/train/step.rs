@@ -42,7 +42,7 @@ pub(super) struct Session<'a> {
 }
 
 /// What each worker tells the others in a step.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Share {
     /// How training ends before this step is made. Only the first worker's word counts.
     ends: Option<Outcome>,
@@ -60,10 +60,8 @@ impl Share {
     #[cfg(test)]
     pub(super) fn witnessing(witness: guard::Witness) -> Self {
         Self {
-            ends: None,
-            evaluate: false,
-            shards: Vec::new(),
             witness,
+            ..Self::default()
         }
     }
 }
@@ -169,9 +167,7 @@ impl Session<'_> {
     fn announce(&mut self, outcome: Outcome) -> Result<(), Halt> {
         let share = Share {
             ends: Some(outcome),
-            evaluate: false,
-            shards: Vec::new(),
-            witness: guard::Witness::default(),
+            ..Share::default()
         };
         self.group.exchange(&share).map(|_| ())
     }

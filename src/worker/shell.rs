@@ -169,7 +169,7 @@ fn join(
         rank: seat.rank,
         world: seat.world,
         peers: &formation.peers,
-        token: door.token.bytes(),
+        token: door.token,
         vector_len,
         nodes_max,
         timeout: Duration::from_millis(formation.timeout_ms),

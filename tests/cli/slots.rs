@@ -122,6 +122,7 @@ fn what_can_never_be_had_is_said_at_once() {
     trainer
         .run_with(&["--slots", "3"])
         .fails_with(3, &["3 workers", "this machine has 2"]);
+    assert!(trainer.run_dirs().is_empty(), "no run was made");
     let trainer = on_two_devices(&folder).set("resources.devices=[\"middle\"]");
     trainer.run().fails_with(3, &["middle"]);
 }

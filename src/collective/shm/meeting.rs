@@ -12,20 +12,14 @@ use crate::run::Rank;
 impl Shm {
     /// Begins a collective, or says that the group is broken.
     pub(super) fn begin(&mut self, kind: Kind) -> Result<Call, CollectiveError> {
-        let number = self.status.position().number + 1;
+        let number = self.status.next();
         self.enter(number, kind)?;
         Ok(Call::new(number, kind))
     }
 
     /// Lets everybody see where this rank is.
     pub(super) fn enter(&mut self, number: u64, kind: Kind) -> Result<(), CollectiveError> {
-        self.status.check()?;
-        let position = Position {
-            number,
-            kind,
-            waiting: false,
-        };
-        self.status.set_position(position);
+        let position = self.status.enter(number, kind)?;
         self.show(position);
         Ok(())
     }

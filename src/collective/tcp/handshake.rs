@@ -7,15 +7,9 @@
 //!
 //! Only after its proof is anything else in a greeting believed.
 
-use std::fs::File;
-use std::io::Read;
-
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
-
 use super::Membership;
 use crate::collective::CollectiveError;
-use crate::run::Rank;
+use crate::run::{PROOF_BYTES, Rank, Token, random_bytes};
 
 /// First bytes of every greeting.
 const MAGIC: [u8; 8] = *b"trainer\x01";
@@ -23,17 +17,14 @@ const MAGIC: [u8; 8] = *b"trainer\x01";
 /// Version of what travels after the handshake.
 const VERSION: u64 = 1;
 
-/// Bytes of a random number and of a proof.
-const SECRET_BYTES: usize = 32;
+/// Bytes of a random number.
+const NONCE_BYTES: usize = 32;
 
 /// Version, size of the group, sender, receiver, longest vector, node buffers.
 const WORDS: usize = 6;
 
 /// Bytes of a greeting.
-pub(super) const GREETING_BYTES: usize = MAGIC.len() + WORDS * 8 + SECRET_BYTES;
-
-/// Bytes of a proof.
-pub(super) const PROOF_BYTES: usize = SECRET_BYTES;
+pub(super) const GREETING_BYTES: usize = MAGIC.len() + WORDS * 8 + NONCE_BYTES;
 
 /// The last byte: the one who was connected to accepts.
 pub(super) const WELCOME: u8 = b'w';
@@ -78,9 +69,9 @@ pub(super) fn greeting(membership: &Membership<'_>, to: Rank) -> Result<Greeting
     for (bytes, word) in numbers.chunks_exact_mut(8).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
-    File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(nonce))
-        .map_err(CollectiveError::io("read random bytes"))?;
+    let fresh: [u8; NONCE_BYTES] =
+        random_bytes().map_err(CollectiveError::io("read random bytes"))?;
+    nonce.copy_from_slice(&fresh);
     Ok(greeting)
 }
 
@@ -128,38 +119,23 @@ pub(super) fn check(
     Ok(())
 }
 
-fn mac(token: &[u8; 32], side: Side, connected: &Greeting, accepted: &Greeting) -> Hmac<Sha256> {
-    // Any length of key will do: this never fails, and were it to, no proof would hold.
-    let mut mac = Hmac::<Sha256>::new_from_slice(token)
-        .unwrap_or_else(|_| Hmac::new(&hmac::digest::Key::<Hmac<Sha256>>::default()));
-    mac.update(side.label());
-    mac.update(connected);
-    mac.update(accepted);
-    mac
-}
-
 /// The proof of one side, given both greetings.
 pub(super) fn prove(
-    token: &[u8; 32],
+    token: &Token,
     side: Side,
     connected: &Greeting,
     accepted: &Greeting,
 ) -> [u8; PROOF_BYTES] {
-    mac(token, side, connected, accepted)
-        .finalize()
-        .into_bytes()
-        .into()
+    token.prove(side.label(), &[connected, accepted])
 }
 
 /// Whether a proof holds; takes as long for a wrong one.
 pub(super) fn holds(
-    token: &[u8; 32],
+    token: &Token,
     side: Side,
     connected: &Greeting,
     accepted: &Greeting,
     proof: &[u8],
 ) -> bool {
-    mac(token, side, connected, accepted)
-        .verify_slice(proof)
-        .is_ok()
+    token.holds(side.label(), &[connected, accepted], proof)
 }

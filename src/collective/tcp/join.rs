@@ -12,11 +12,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Membership;
 use super::handshake::{
-    GREETING_BYTES, Greeting, PROOF_BYTES, Side, WELCOME, check, greeting, holds, prove, sender,
+    GREETING_BYTES, Greeting, Side, WELCOME, check, greeting, holds, prove, sender,
 };
 use super::link::Link;
 use crate::collective::{CollectiveError, Kind, WORLD_SIZE_MAX};
-use crate::run::Rank;
+use crate::run::{PROOF_BYTES, Rank};
 
 /// How long one connection may take to prove itself.
 const HANDSHAKE: Duration = Duration::from_secs(5);

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::sync::LazyLock;
 use std::thread;
 use std::time::Instant;
 
@@ -11,7 +12,8 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(300);
-const TOKEN: [u8; 32] = [5; 32];
+static ANOTHER: LazyLock<Token> = LazyLock::new(|| Token::of("another"));
+static TOKEN: LazyLock<Token> = LazyLock::new(|| Token::of("the group's"));
 
 /// Listeners of a group of two and where they are.
 fn pair() -> ([Listener; 2], [SocketAddr; 2]) {
@@ -77,7 +79,7 @@ fn with_puppet(timeout: Duration) -> (Tcp, TcpStream) {
 #[test]
 fn another_token_is_a_stranger() {
     let start = Instant::now();
-    let results = join_both(SHORT, |other| other.token = &[6; 32]);
+    let results = join_both(SHORT, |other| other.token = &ANOTHER);
     assert!(start.elapsed() >= SHORT);
     for (result, missing) in results.into_iter().zip([1, 0]) {
         match result {
@@ -146,7 +148,7 @@ fn strangers_do_not_disturb_joining() {
     forger.read_exact(&mut answer).unwrap();
     let theirs = answer[..GREETING_BYTES].try_into().unwrap();
     forger
-        .write_all(&prove(&[0; 32], Side::Connected, &mine, &theirs))
+        .write_all(&prove(&ANOTHER, Side::Connected, &mine, &theirs))
         .unwrap();
     assert_eq!(forger.read(&mut answer).unwrap_or(0), 0);
     let mut other = Tcp::join(&member(1, &peers), second).unwrap();

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -18,6 +19,8 @@ const SHARDS: u32 = 7;
 /// How long a sum waits once all have joined, which may take longer.
 const TIMEOUT: Duration = Duration::from_millis(700);
 
+static TOKEN: LazyLock<Token> = LazyLock::new(|| Token::of("the group's"));
+
 /// The rank that comes to harm.
 const VICTIM: Rank = Rank::new(2);
 
@@ -26,7 +29,7 @@ fn membership(rank: u32, peers: &[SocketAddr]) -> Membership<'_> {
         rank: Rank::new(rank),
         world: WorldSize::new(WORLD),
         peers,
-        token: &[3; 32],
+        token: &TOKEN,
         vector_len: LEN,
         nodes_max: 3,
         timeout: LONG,

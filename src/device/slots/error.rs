@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::run::Fault;
+
 /// Slots that cannot be had, or not like this.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
@@ -123,5 +125,11 @@ impl SlotError {
                 "a name has 1 to 80 bytes without control characters, and there are at most 256"
             }
         }
+    }
+}
+
+impl From<SlotError> for Fault {
+    fn from(error: SlotError) -> Self {
+        Fault::machine(error.to_string()).advise(error.advice())
     }
 }

@@ -5,7 +5,6 @@ use std::io;
 use std::net::{IpAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -123,7 +122,6 @@ fn attend(cluster: &Cluster, stream: &TcpStream, runs_dir: &Path) -> io::Result<
             .nodename()
             .to_string_lossy()
             .into_owned(),
-        address,
     };
     sender.send(&hello).map_err(io::Error::other)?;
     let pinger = sender.clone();
@@ -168,7 +166,7 @@ struct Host {
 struct Worker {
     pid: u32,
     log: (RunDir, Rank),
-    channel: Arc<Mutex<UnixStream>>,
+    channel: UnixStream,
     kill: Box<dyn Fn() + Send>,
 }
 
@@ -178,18 +176,10 @@ impl Host {
     fn listen(&mut self, mut stream: &TcpStream) -> Ended {
         loop {
             match wire::receive::<ToAgent>(&mut stream) {
-                Ok(ToAgent::Welcome { silence_ms }) => {
-                    let silence = Duration::from_millis(silence_ms.max(1));
-                    let _ = stream.set_read_timeout(Some(silence));
-                }
                 Ok(ToAgent::Launch(id, job)) => self.launch(id, *job),
                 Ok(ToAgent::Tell(id, message)) => {
-                    if let Some(worker) = self.workers.get(&id) {
-                        let mut channel = worker
-                            .channel
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner);
-                        let _ = wire::send(&mut *channel, &message);
+                    if let Some(worker) = self.workers.get_mut(&id) {
+                        let _ = wire::send(&mut worker.channel, &message);
                     }
                 }
                 Ok(ToAgent::Examine(id)) => {
@@ -255,7 +245,7 @@ impl Host {
         Ok(Worker {
             pid,
             log: (RunDir::new(&job.run_dir), job.rank),
-            channel: Arc::new(Mutex::new(channel)),
+            channel,
             kill,
         })
     }

@@ -1,6 +1,5 @@
 //! A connection between supervisor and agent whose two ends have proved that they know the token.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,8 +7,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::run::Token;
 use crate::run::wire::{self, WireError};
+use crate::run::{PROOF_BYTES, Token, random_bytes};
 
 /// First bytes of both sides.
 const MAGIC: [u8; 8] = *b"trainerN";
@@ -49,8 +48,7 @@ pub(super) fn authenticate(mut stream: &TcpStream, side: Side, token: &Token) ->
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
     stream.set_write_timeout(Some(SEND_TIMEOUT))?;
-    let mut mine = [0; NONCE_BYTES];
-    File::open("/dev/urandom")?.read_exact(&mut mine)?;
+    let mine: [u8; NONCE_BYTES] = random_bytes()?;
     stream.write_all(&[MAGIC.as_slice(), &mine].concat())?;
     let mut greeting = [0; MAGIC.len() + NONCE_BYTES];
     stream.read_exact(&mut greeting)?;
@@ -63,7 +61,7 @@ pub(super) fn authenticate(mut stream: &TcpStream, side: Side, token: &Token) ->
         Side::Supervisor => [theirs, &mine],
     };
     let wrong = || io::Error::other("the other side has another TRAINER_TOKEN");
-    let mut proof = [0; crate::run::PROOF_BYTES];
+    let mut proof = [0; PROOF_BYTES];
     match side {
         Side::Agent => {
             stream.write_all(&token.prove(AGENT, &parts))?;

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Cluster;
-use super::connect::{PING, SILENCE, Sender, Side, authenticate, words};
+use super::connect::{PING, Sender, Side, authenticate, words};
 use super::message::{CLUSTER_VERSION, FromAgent, ToAgent, WorkerId};
 use crate::run::wire::{self, Job, Network, ToWorker};
 use crate::run::{Command, Fault, FaultClass, Token};
@@ -232,7 +232,6 @@ impl Shared {
             version,
             node,
             hostname,
-            ..
         } = hello
         else {
             return None;
@@ -245,8 +244,6 @@ impl Shared {
             let _ = sender.send(&ToAgent::Refused(why));
             return None;
         }
-        let silence_ms = u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
-        sender.send(&ToAgent::Welcome { silence_ms }).ok()?;
         let here = stream.local_addr().ok()?.ip().to_canonical();
         let mut state = self.lock();
         state.address.get_or_insert(here);

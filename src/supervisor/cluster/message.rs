@@ -1,7 +1,5 @@
 //! What supervisor and agents say to each other.
 
-use std::net::IpAddr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::run::wire::{FromWorker, Job, ToWorker};
@@ -17,11 +15,6 @@ pub(super) type WorkerId = u64;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ToAgent {
-    /// First message: the agent is one of the run's.
-    Welcome {
-        /// Longest silence before the other side counts as lost, in milliseconds.
-        silence_ms: u64,
-    },
     /// Start a worker.
     Launch(WorkerId, Box<Job>),
     /// Pass this on to a worker.
@@ -50,8 +43,6 @@ pub(super) enum FromAgent {
         node: u32,
         /// Name of its host.
         hostname: String,
-        /// Where its workers can be reached.
-        address: IpAddr,
     },
     /// A worker runs, with this process id.
     Launched(WorkerId, u32),

@@ -204,7 +204,8 @@ fn displays_get_what_the_journal_has() {
         cluster: None,
     };
     let mut threads = Threads::new(vec![completing(0, 500)]);
-    let finished = start_with(new, &mut readers, &mut threads).unwrap();
+    let crew = Crew::of(&config, None, None).unwrap();
+    let finished = start_with(new, &crew, &mut readers, &mut threads).unwrap();
     let journaled: Vec<u64> = entries(&finished.dir)
         .iter()
         .map(|entry| entry.seq)
