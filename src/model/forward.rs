@@ -1,11 +1,10 @@
 //! Running a network on a batch.
 
-use burn::tensor::module::{avg_pool2d, max_pool2d};
-use burn::tensor::ops::{AvgPoolOptions, MaxPoolOptions};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
 use super::layer::{
-    Attention, BatchNorm, Columns, Conv2d, Dropout, Layer, Linear, NamedLayer, Norm, Residual,
+    Attention, BatchNorm, Columns, Conv2d, Dropout, FeedForward, Layer, Linear, NamedLayer, Norm,
+    Pool, Residual,
 };
 use super::network::{Network, OutputKind};
 use super::parameter::ParameterId;
@@ -223,41 +222,21 @@ impl<'a> Pass<'a> {
             Layer::RmsNorm(norm) => x.rows(|x| ops::rms_norm(x, self.vector(norm.gain))),
             Layer::Activation(function) => x.each(*function),
             Layer::Dropout(dropout) => self.dropout(dropout, x),
-            Layer::MaxPool2d(pool) => {
-                let side = |n: usize| [n, n];
-                let options = MaxPoolOptions::new(side(pool.kernel))
-                    .with_stride(side(pool.stride))
-                    .with_padding(side(pool.padding));
-                Value::Map(max_pool2d(x.map(), options))
-            }
-            Layer::AvgPool2d(pool) => {
-                let side = |n: usize| [n, n];
-                let options = AvgPoolOptions::new(side(pool.kernel))
-                    .with_stride(side(pool.stride))
-                    .with_padding(side(pool.padding))
-                    .with_count_include_pad(false);
-                Value::Map(avg_pool2d(x.map(), options))
-            }
+            Layer::MaxPool2d(pool) => Value::Map(ops::max_pool2d(x.map(), window(pool))),
+            Layer::AvgPool2d(pool) => Value::Map(ops::avg_pool2d(x.map(), window(pool))),
             Layer::GlobalAvgPool => Value::Features(global_avg_pool(x)),
             Layer::Flatten => Value::Features(x.features()),
             Layer::Residual(residual) => self.residual(residual, x),
             Layer::Embedding(embedding) => {
                 let weight = self.weight(embedding.weight, [embedding.vocabulary, embedding.width]);
-                Value::Sequence(burn::tensor::module::embedding(weight, x.ids()))
+                Value::Sequence(ops::embedding(weight, x.ids()))
             }
             Layer::PositionEmbedding(positions) => {
                 let shape = [1, positions.length, positions.width];
                 Value::Sequence(x.sequence() + self.weight(positions.weight, shape))
             }
             Layer::Attention(layer) => Value::Sequence(self.attention(layer, x.sequence())),
-            Layer::FeedForward(layer) => x.rows(|x| {
-                let up = self.linear(&layer.up, x.clone());
-                let hidden = match &layer.gate {
-                    Some(gate) => activation::silu(self.linear(gate, x)) * up,
-                    None => activation::gelu(up),
-                };
-                self.linear(&layer.down, hidden)
-            }),
+            Layer::FeedForward(layer) => x.rows(|x| self.feed_forward(layer, x)),
             Layer::Block(layers) => self.run_all(layers, x),
         };
         if self.check && self.non_finite.is_none() && !y.is_finite() {
@@ -275,7 +254,7 @@ impl<'a> Pass<'a> {
             for (column, embedding) in columns.embeddings.iter().enumerate() {
                 let weight = self.weight(embedding.weight, [embedding.vocabulary, embedding.width]);
                 let ids = categorical.clone().narrow(1, column, 1);
-                let vectors = burn::tensor::module::embedding(weight, ids);
+                let vectors = ops::embedding(weight, ids);
                 parts.push(vectors.squeeze_dim(1));
             }
         }
@@ -284,12 +263,27 @@ impl<'a> Pass<'a> {
 
     /// x · weightᵀ + bias on the rows of `x`, `[rows, input]`.
     fn linear(&self, linear: &Linear, x: Tensor<2>) -> Tensor<2> {
-        let weight = self.weight(linear.weight, [linear.output, linear.input]);
-        let y = x.matmul(weight.transpose());
-        match linear.bias {
-            Some(bias) => y + self.weight(bias, [1, linear.output]),
-            None => y,
-        }
+        let bias = linear.bias.map(|bias| self.vector(bias));
+        ops::linear(x, self.matrix(linear), bias)
+    }
+
+    fn matrix(&self, linear: &Linear) -> Tensor<2> {
+        self.weight(linear.weight, [linear.output, linear.input])
+    }
+
+    fn feed_forward(&self, layer: &FeedForward, x: Tensor<2>) -> Tensor<2> {
+        let hidden = match (&layer.gate, layer.up.bias) {
+            (Some(gate), _) => {
+                let up = self.linear(&layer.up, x.clone());
+                ops::swiglu(self.linear(gate, x), up)
+            }
+            (None, Some(bias)) => {
+                let up = ops::linear(x, self.matrix(&layer.up), None);
+                ops::bias_gelu(up, self.vector(bias))
+            }
+            (None, None) => ops::gelu(self.linear(&layer.up, x)),
+        };
+        self.linear(&layer.down, hidden)
     }
 
     fn conv2d(&self, conv: &Conv2d, x: Tensor<4>) -> Tensor<4> {
@@ -302,23 +296,29 @@ impl<'a> Pass<'a> {
     fn attention(&self, layer: &Attention, x: Tensor<3>) -> Tensor<3> {
         let [n, length, width] = x.dims();
         let rows = x.reshape([n * length, width]);
-        let heads = |linear: &Linear, heads: usize| {
-            let projected = self.linear(linear, rows.clone());
-            let split: Tensor<4> = projected.reshape([n, length, heads, layer.head_width]);
-            split.swap_dims(1, 2)
-        };
-        let mut query = heads(&layer.query, layer.heads);
-        let mut key = heads(&layer.key, layer.kv_heads);
-        let value = heads(&layer.value, layer.kv_heads);
+        let mut query = self.linear(&layer.query, rows.clone());
+        let mut key = self.linear(&layer.key, rows.clone());
+        let value = self.linear(&layer.value, rows);
         if let Some(base) = layer.rope_base {
-            let rotation = ops::Rotation::new(length, layer.head_width, base, &self.device);
+            let rotation = ops::Rotation::new(length, layer.head_width, base);
             query = rotation.rotate(query);
             key = rotation.rotate(key);
         }
-        let drop = |weights| self.drop(&layer.dropout, weights);
-        let context = ops::causal_attention(query, key, value, drop).swap_dims(1, 2);
-        let joined = context.reshape([n * length, layer.heads * layer.head_width]);
-        self.linear(&layer.output, joined)
+        let heads = ops::Heads {
+            length,
+            heads: layer.heads,
+            kv_heads: layer.kv_heads,
+            width: layer.head_width,
+        };
+        let dropout = self
+            .dropout_seed(&layer.dropout)
+            .map(|seed| ops::WeightDropout {
+                seed,
+                place: layer.dropout.place,
+                p: layer.dropout.p,
+            });
+        let context = ops::causal_attention(query, key, value, heads, dropout);
+        self.linear(&layer.output, context)
             .reshape([n, length, width])
     }
 
@@ -351,10 +351,11 @@ impl<'a> Pass<'a> {
     fn residual(&mut self, residual: &Residual, x: Value) -> Value {
         let branch = self.run_all(&residual.branch, x.clone());
         let shortcut = self.run_all(&residual.shortcut, x);
-        let sum = shortcut.add(branch);
         match residual.activation {
-            Some(function) => sum.each(function),
-            None => sum,
+            // The branch's last result is nobody else's: the sum can take its memory.
+            Some(Activation::Relu) => branch.add_relu(shortcut),
+            Some(function) => branch.add(shortcut).each(function),
+            None => branch.add(shortcut),
         }
     }
 
@@ -365,17 +366,30 @@ impl<'a> Pass<'a> {
         })
     }
 
+    /// Seed of this pass's dropout, if this layer drops anything.
+    fn dropout_seed(&self, dropout: &Dropout) -> Option<u64> {
+        match self.mode {
+            Mode::Train { dropout_seed } if dropout.p > 0.0 => Some(dropout_seed),
+            _ => None,
+        }
+    }
+
     /// Drops values when training.
     fn drop<const D: usize>(&self, dropout: &Dropout, x: Tensor<D>) -> Tensor<D> {
-        match self.mode {
-            Mode::Train { dropout_seed } if dropout.p > 0.0 => {
-                let device = self.device.clone().without_autodiff();
-                let (place, p) = (dropout.place, dropout.p);
-                let mask = ops::dropout_mask(dropout_seed, place, p, x.dims(), &device);
-                x * mask
-            }
-            _ => x,
-        }
+        let Some(seed) = self.dropout_seed(dropout) else {
+            return x;
+        };
+        let device = self.device.clone().without_autodiff();
+        let mask = ops::dropout_mask(seed, dropout.place, dropout.p, x.dims(), &device);
+        x * mask
+    }
+}
+
+fn window(pool: &Pool) -> ops::Window {
+    ops::Window {
+        kernel: pool.kernel,
+        stride: pool.stride,
+        padding: pool.padding,
     }
 }
 
@@ -389,8 +403,7 @@ fn global_avg_pool(x: Value) -> Tensor<2> {
     match x {
         Value::Map(x) => {
             let [n, channels, height, width] = x.dims();
-            let positions: Tensor<3> = x.reshape([n, channels, height * width]);
-            positions.mean_dim(2).squeeze_dim(2)
+            ops::mean_of_positions(x.reshape([n, channels, height * width]))
         }
         other => other.sequence().mean_dim(1).squeeze_dim(1),
     }
@@ -410,8 +423,8 @@ impl Elementwise for Drop<'_, '_> {
 impl Elementwise for Activation {
     fn apply<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
         match self {
-            Activation::Relu => activation::relu(x),
-            Activation::Gelu => activation::gelu(x),
+            Activation::Relu => ops::relu(x),
+            Activation::Gelu => ops::gelu(x),
             Activation::Silu => activation::silu(x),
             Activation::Tanh => activation::tanh(x),
             Activation::Sigmoid => activation::sigmoid(x),

@@ -59,6 +59,13 @@ impl Parameters {
         self.flat.clone()
     }
 
+    /// The flat vector, untracked; leaves no parameters behind.
+    pub fn take(&mut self) -> Tensor<1> {
+        self.leaves.clear();
+        let empty = Tensor::empty([0], &self.flat.device());
+        std::mem::replace(&mut self.flat, empty)
+    }
+
     /// Where the values are, without automatic differentiation.
     #[must_use]
     pub fn device(&self) -> Device {

@@ -2,6 +2,8 @@
 
 use burn::tensor::{Int, Tensor};
 
+use crate::ops;
+
 /// Values of `n` samples between two layers.
 #[derive(Clone, Debug)]
 #[expect(
@@ -112,6 +114,15 @@ impl Value {
             (Value::Map(x), Value::Map(y)) => Value::Map(x + y),
             (Value::Sequence(x), Value::Sequence(y)) => Value::Sequence(x + y),
             (x, y) => Value::Features(x.features() + y.features()),
+        }
+    }
+
+    /// ReLU of the sum of two values of the same shape.
+    pub(super) fn add_relu(self, other: Self) -> Self {
+        match (self, other) {
+            (Value::Map(x), Value::Map(y)) => Value::Map(ops::add_relu(x, y)),
+            (Value::Sequence(x), Value::Sequence(y)) => Value::Sequence(ops::add_relu(x, y)),
+            (x, y) => Value::Features(ops::add_relu(x.features(), y.features())),
         }
     }
 

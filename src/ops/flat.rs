@@ -5,6 +5,7 @@ use std::ops::Range;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
+use super::vector::vectorized;
 use crate::run::Fault;
 
 /// Numbers that one partial sum covers. Part of every result: changing it changes bits.
@@ -47,24 +48,22 @@ pub fn join(parts: Vec<Tensor<1>>) -> Tensor<1> {
 ///
 /// When the device fails.
 pub fn squared_norm(vector: &Tensor<1>) -> Result<f64, Fault> {
-    let values = if is_host(&vector.device()) {
-        download(vector.clone())?
-    } else {
-        // Partial sums on the device; only they are moved.
-        let length = vector.dims()[0];
-        let chunks = length / CHUNK;
-        let mut parts = Vec::new();
-        if chunks > 0 {
-            let body = part(vector, 0..chunks * CHUNK).reshape([chunks, CHUNK]);
-            parts.extend(download(body.square().sum_dim(1))?);
-        }
-        if chunks * CHUNK < length {
-            let tail = part(vector, chunks * CHUNK..length);
-            parts.extend(download(tail.square().sum())?);
-        }
-        return Ok(parts.into_iter().map(f64::from).sum());
-    };
-    Ok(squared_norm_of(&values))
+    if is_host(&vector.device()) && super::fused::takes(vector.dtype()) {
+        return Ok(super::fused::read(vector.clone(), squared_norm_of));
+    }
+    // Partial sums on the device; only they are moved.
+    let length = vector.dims()[0];
+    let chunks = length / CHUNK;
+    let mut parts = Vec::new();
+    if chunks > 0 {
+        let body = part(vector, 0..chunks * CHUNK).reshape([chunks, CHUNK]);
+        parts.extend(download(body.square().sum_dim(1))?);
+    }
+    if chunks * CHUNK < length {
+        let tail = part(vector, chunks * CHUNK..length);
+        parts.extend(download(tail.square().sum())?);
+    }
+    Ok(parts.into_iter().map(f64::from).sum())
 }
 
 /// Sum of squares of host values, in a fixed order.
@@ -73,18 +72,20 @@ pub fn squared_norm_of(values: &[f32]) -> f64 {
     let partial: Vec<f64> = values
         .par_chunks(CHUNK)
         .map(|chunk| {
-            // Sixteen sums side by side: the compiler vectorises them.
-            let mut lanes = [0f64; 16];
-            let mut groups = chunk.chunks_exact(16);
-            for group in &mut groups {
-                for (lane, &value) in lanes.iter_mut().zip(group) {
+            vectorized(|| {
+                // Sixteen sums side by side: the compiler vectorises them.
+                let mut lanes = [0f64; 16];
+                let mut groups = chunk.chunks_exact(16);
+                for group in &mut groups {
+                    for (lane, &value) in lanes.iter_mut().zip(group) {
+                        *lane += f64::from(value) * f64::from(value);
+                    }
+                }
+                for (lane, &value) in lanes.iter_mut().zip(groups.remainder()) {
                     *lane += f64::from(value) * f64::from(value);
                 }
-            }
-            for (lane, &value) in lanes.iter_mut().zip(groups.remainder()) {
-                *lane += f64::from(value) * f64::from(value);
-            }
-            lanes.iter().sum()
+                lanes.iter().sum()
+            })
         })
         .collect();
     partial.iter().sum()

@@ -28,25 +28,36 @@ pub fn dropout_mask<const D: usize>(
 }
 
 /// The values of [`dropout_mask`], row-major.
+fn dropout_values(seed: u64, place: u64, p: f64, length: usize) -> Vec<f32> {
+    let mut values = vec![0f32; length];
+    let chunks = values.par_chunks_mut(CHUNK).enumerate();
+    chunks.for_each(|(index, chunk)| fill(seed, place, p, index * CHUNK, chunk));
+    values
+}
+
+/// Writes the values of [`dropout_mask`] from number `first` on, row-major.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "p is in 0 to below 1, and one f32 of scale is meant"
 )]
-fn dropout_values(seed: u64, place: u64, p: f64, length: usize) -> Vec<f32> {
+pub(super) fn fill(seed: u64, place: u64, p: f64, first: usize, values: &mut [f32]) {
     let dropped_below = (p * 2f64.powi(32)) as u32;
     let kept = (1.0 / (1.0 - p)) as f32;
-    let mut values = vec![0f32; length];
-    let chunks = values.par_chunks_mut(CHUNK).enumerate();
-    chunks.for_each(|(index, chunk)| {
-        let mut stream = Stream::new(seed, Purpose::Dropout, place, index as u64);
-        for value in chunk {
-            if stream.next_u32() >= dropped_below {
-                *value = kept;
-            }
+    let (mut index, mut rest) = (first, values);
+    while !rest.is_empty() {
+        let within = index % CHUNK;
+        let (now, later) = rest.split_at_mut((CHUNK - within).min(rest.len()));
+        let chunk = (index / CHUNK) as u64;
+        let mut stream = Stream::new(seed, Purpose::Dropout, place, chunk);
+        stream.skip(within as u64);
+        for value in now.iter_mut() {
+            let drawn = stream.next_u32();
+            *value = if drawn < dropped_below { 0.0 } else { kept };
         }
-    });
-    values
+        index += now.len();
+        rest = later;
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +79,16 @@ mod tests {
             );
             let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / 200_000.0;
             assert!((mean - 1.0).abs() < 0.02, "{mean}");
+        }
+    }
+
+    #[test]
+    fn any_part_can_be_made_alone() {
+        let whole = dropout_values(5, 6, 0.4, 3 * CHUNK);
+        for (first, length) in [(0, 10), (3, 9), (CHUNK - 2, 5), (CHUNK, 1), (17, 2 * CHUNK)] {
+            let mut part = vec![9f32; length];
+            fill(5, 6, 0.4, first, &mut part);
+            assert_eq!(part, whole[first..first + length], "{first}");
         }
     }
 

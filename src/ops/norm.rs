@@ -75,6 +75,18 @@ fn rectified(x: Tensor<3>, relu: bool) -> Tensor<3> {
 /// Layer normalisation over the last dimension (Ba et al. 2016). `x` is `[rows, width]`.
 #[must_use]
 pub fn layer_norm(x: Tensor<2>, gain: Tensor<1>, bias: Option<Tensor<1>>) -> Tensor<2> {
+    if super::is_host(&x.device()) && super::fused::takes(x.dtype()) {
+        return super::fused::layer_norm(x, gain, bias);
+    }
+    plain_layer_norm(x, gain, bias)
+}
+
+/// [`layer_norm`] by burn's own operations, for every device.
+pub(super) fn plain_layer_norm(
+    x: Tensor<2>,
+    gain: Tensor<1>,
+    bias: Option<Tensor<1>>,
+) -> Tensor<2> {
     burn::tensor::module::layer_norm(x, gain, bias, EPSILON)
 }
 
@@ -82,6 +94,14 @@ pub fn layer_norm(x: Tensor<2>, gain: Tensor<1>, bias: Option<Tensor<1>>) -> Ten
 /// `[rows, width]`.
 #[must_use]
 pub fn rms_norm(x: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
+    if super::is_host(&x.device()) && super::fused::takes(x.dtype()) {
+        return super::fused::rms_norm(x, gain);
+    }
+    plain_rms_norm(x, gain)
+}
+
+/// [`rms_norm`] by burn's own operations, for every device.
+pub(super) fn plain_rms_norm(x: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
     let square = x.clone() * x.clone();
     let root = (square.mean_dim(1) + EPSILON).sqrt();
     x / root * gain.unsqueeze()

@@ -45,6 +45,15 @@ impl Stream {
         }
     }
 
+    /// Goes on as after `count` calls of [`Stream::next_u32`] on a new stream.
+    pub fn skip(&mut self, count: u64) {
+        self.block = count / 4;
+        self.used = 4;
+        for _ in 0..count % 4 {
+            self.next_u32();
+        }
+    }
+
     /// 32 random bits.
     pub fn next_u32(&mut self) -> u32 {
         if self.used == 4 {

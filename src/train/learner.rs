@@ -72,7 +72,8 @@ impl Learner {
         scale: f64,
         learning_rate: f64,
     ) -> Result<(), Fault> {
-        let flat = self.parameters.flat();
+        // Nobody else holds the vector now, so it changes in place.
+        let flat = self.parameters.take();
         let updated = self.optimizer.apply(flat, gradient, scale, learning_rate)?;
         self.parameters = Parameters::from_flat(&self.network, updated);
         Ok(())

@@ -301,8 +301,24 @@ fn attention() {
         let name = case["name"].as_str().unwrap();
         let expected = &case["float64"];
         let [query, key, value] = ["query", "key", "value"].map(|part| tensor::<4>(&case[part]));
-        let output =
-            ops::causal_attention(query.clone(), key.clone(), value.clone(), |weights| weights);
+        let [n, heads, length, width] = query.dims();
+        let kv_heads = key.dims()[1];
+        let joined = |x: &Tensor<4>| {
+            let heads = x.dims()[1];
+            x.clone()
+                .swap_dims(1, 2)
+                .reshape([n * length, heads * width])
+        };
+        let shape = ops::Heads {
+            length,
+            heads,
+            kv_heads,
+            width,
+        };
+        let [q, k, v] = [&query, &key, &value].map(joined);
+        let output: Tensor<4> = ops::causal_attention(q, k, v, shape, None)
+            .reshape([n, length, heads, width])
+            .swap_dims(1, 2);
         close(name, "output", output.clone(), &expected["output"]);
         let upstream = TensorData::new(floats(&case["upstream"]), output.dims());
         let upstream = Tensor::<4>::from_data(upstream, &Device::flex());
@@ -324,10 +340,12 @@ fn rotary_positions() {
     for case in cases(ROTARY) {
         let name = case["name"].as_str().unwrap();
         let x = tensor::<4>(&case["input"]);
-        let [_, _, length, width] = x.dims();
+        let [n, heads, length, width] = x.dims();
         let base = case["base"].as_f64().unwrap();
-        let rotation = ops::Rotation::new(length, width, base, &Device::flex().autodiff());
-        let output = rotation.rotate(x.clone());
+        let rows = x.clone().swap_dims(1, 2);
+        let rows = rows.reshape([n * length, heads * width]);
+        let turned = ops::Rotation::new(length, width, base).rotate(rows);
+        let output: Tensor<4> = turned.reshape([n, length, heads, width]).swap_dims(1, 2);
         close(name, "output", output.clone(), &case["float64"]["output"]);
         let upstream = TensorData::new(floats(&case["upstream"]), output.dims());
         let upstream = Tensor::<4>::from_data(upstream, &Device::flex());

@@ -1,4 +1,4 @@
-//! Products of small matrices on one thread.
+//! Matrix products.
 #![expect(unsafe_code, reason = "the matrix product takes raw pointers")]
 
 use gemm::{Parallelism, gemm};
@@ -21,11 +21,25 @@ impl<'a> Matrix<'a> {
             rows * columns,
             "a matrix has rows x columns numbers"
         );
+        Self::within(values, rows, columns, columns)
+    }
+
+    /// The first `columns` of `rows` rows that begin `row_stride` numbers after one another.
+    pub(super) fn within(
+        values: &'a [f32],
+        rows: usize,
+        columns: usize,
+        row_stride: usize,
+    ) -> Self {
+        assert!(
+            rows == 0 || (rows - 1) * row_stride + columns <= values.len(),
+            "the rows lie within the values"
+        );
         Self {
             values,
             rows,
             columns,
-            row_stride: columns,
+            row_stride,
             column_stride: 1,
         }
     }
@@ -42,8 +56,24 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// `output` = `left` x `right`, or += if `add`. `output` is row-major.
+/// `output` = `left` x `right`, or += if `add`, on this thread. `output` is row-major.
 pub(super) fn multiply(output: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, add: bool) {
+    run(output, left, right, add, Parallelism::None);
+}
+
+/// As [`multiply`], on all threads. How the work is cut for them does not touch the order of any sum:
+/// a number of the output is one thread's, and its terms are cut by the sizes alone.
+pub(super) fn multiply_on_all(output: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, add: bool) {
+    run(output, left, right, add, Parallelism::Rayon(0));
+}
+
+fn run(
+    output: &mut [f32],
+    left: Matrix<'_>,
+    right: Matrix<'_>,
+    add: bool,
+    parallelism: Parallelism,
+) {
     assert_eq!(left.columns, right.rows, "inner sizes agree");
     assert_eq!(
         output.len(),
@@ -51,10 +81,10 @@ pub(super) fn multiply(output: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, 
         "the output has the outer sizes"
     );
     let signed = |stride: usize| isize::try_from(stride).unwrap_or(isize::MAX);
-    // SAFETY: each matrix spans exactly rows x columns numbers of its slice in the strides given
-    // (checked when it was made, kept by transposing), the inner sizes agree and the output has
-    // left.rows x right.columns numbers (checked above). `output` is borrowed for writing, so it
-    // overlaps neither input.
+    // SAFETY: each matrix spans rows x columns numbers of its slice in the strides given (checked when
+    // it was made, kept by transposing), the inner sizes agree and the output has left.rows x
+    // right.columns numbers (checked above). `output` is borrowed for writing, so it overlaps neither
+    // input.
     unsafe {
         gemm(
             left.rows,
@@ -75,7 +105,7 @@ pub(super) fn multiply(output: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, 
             false,
             false,
             false,
-            Parallelism::None,
+            parallelism,
         );
     }
 }

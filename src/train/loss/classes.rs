@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use super::{Losses, column};
 use crate::ops;
+use crate::ops::vector::{self, vectorized};
 use crate::run::Fault;
 
 /// Numbers that are worth a task of the thread pool.
@@ -47,7 +48,7 @@ pub(super) fn on_host(logits: Tensor<2>, classes: &[i32], smoothing: f64) -> Res
         .zip(classes)
         .with_min_len(TASK / width.max(1) + 1);
     work.for_each(|((row, value), &class)| match usize::try_from(class) {
-        Ok(class) => *value = narrow(row_in_place(row, class, smoothing)),
+        Ok(class) => *value = vectorized(|| narrow(row_in_place(row, class, smoothing))),
         Err(_) => row.fill(0.0),
     });
     Ok(Losses {
@@ -58,17 +59,21 @@ pub(super) fn on_host(logits: Tensor<2>, classes: &[i32], smoothing: f64) -> Res
 }
 
 /// Loss of one row, whose logits become its gradient. Sums are in float64.
+#[allow(clippy::inline_always, reason = "see `ops::vector`")]
+#[inline(always)]
 fn row_in_place(row: &mut [f32], class: usize, smoothing: f64) -> f64 {
     let width = width_f64(row.len());
-    let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let largest = vector::largest(row);
     let chosen = row.get(class).map_or(f64::NAN, |&z| f64::from(z - largest));
-    let (mut sum, mut shifted) = (0.0, 0.0);
+    let shifted = if smoothing > 0.0 {
+        vector::sum_64(row.len(), |i| row[i] - largest)
+    } else {
+        0.0
+    };
     for z in row.iter_mut() {
-        let difference = *z - largest;
-        shifted += f64::from(difference);
-        *z = difference.exp();
-        sum += f64::from(*z);
+        *z = vector::exp(*z - largest);
     }
+    let sum = vector::sum_64(row.len(), |i| row[i]);
     let log_sum = sum.ln();
     let inverse = narrow(1.0 / sum);
     let uniform = narrow(smoothing / width);

@@ -20,6 +20,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use crate::config::{Loss, Train};
 use crate::data::Target;
 use crate::model::Output;
+use crate::ops;
 use crate::run::Fault;
 
 /// What is minimised, resolved against the kind of target.
@@ -110,7 +111,7 @@ impl Losses {
     /// A recorded scalar whose gradient by the model's parameters is that of the summed loss. Its
     /// value means nothing.
     pub(crate) fn surrogate(&self, output: Tensor<2>) -> Tensor<1> {
-        (output * self.gradient.clone().autodiff()).sum()
+        ops::with_gradient(output, self.gradient.clone())
     }
 }
 

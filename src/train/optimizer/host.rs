@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use super::elementwise::{Rule, correction};
 use super::{Decay, Update};
 use crate::ops;
+use crate::ops::vector::vectorized;
 use crate::run::Fault;
 
 /// Elements that one task of the thread pool takes.
@@ -123,8 +124,10 @@ impl Pass<'_> {
                 let (w, weights) = weights.split_at_mut(decaying);
                 let (g, gradient) = gradient.split_at(decaying);
                 let [s, states] = halves(states, decaying);
-                run(w, g, s, &rule, (scale, l2, keep));
-                run(weights, gradient, states, &rule, (scale, 0.0, 1.0));
+                vectorized(|| {
+                    run(w, g, s, &rule, (scale, l2, keep));
+                    run(weights, gradient, states, &rule, (scale, 0.0, 1.0));
+                });
             });
     }
 }
@@ -144,7 +147,8 @@ fn halves<const N: usize>(states: [&mut [f32]; N], count: usize) -> [[&mut [f32]
 }
 
 /// The innermost loop. All slices are cut to one length first, so that no access needs a check.
-#[inline]
+#[allow(clippy::inline_always, reason = "see `ops::vector`")]
+#[inline(always)]
 fn run<const N: usize>(
     weights: &mut [f32],
     gradient: &[f32],

@@ -1,41 +1,24 @@
-//! 2-D convolution without groups or dilation, as one matrix product per sample.
+//! 2-D convolution without groups or dilation.
 //!
-//! The patches of a sample become the columns of a matrix ("im2col": Chellapilla, Puri and Simard,
-//! 2006). It is small enough to stay in a core's cache, and it is made again in the backward pass
-//! rather than kept. Samples are shared out among threads; the gradient of the weights is summed over
-//! groups of samples that depend on the sizes alone, then over the groups in order.
+//! With stride 1 the kernel slides over the image itself ([`direct`]). Otherwise a convolution is one
+//! matrix product per sample: the patches of a sample become the columns of a matrix ("im2col":
+//! Chellapilla, Puri and Simard, 2006). It is small enough to stay in a core's cache, and it is made
+//! again in the backward pass rather than kept.
+//!
+//! Samples are shared out among threads; the gradient of the weights is summed over groups of samples
+//! that depend on the sizes alone, then over the groups in order.
 
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+mod direct;
+
+use burn::backend::TensorMetadata;
 use burn::tensor::{Shape, Tensor};
 use rayon::prelude::*;
 
-use super::product::{Matrix, multiply};
+use direct::{Scratch, Slide};
 
-/// Operations of this file, by backend.
-#[backend_extension(Flex, Autodiff)]
-pub(crate) trait ConvolutionOps: Backend {
-    /// `x` is `[n, input, height, width]`, `weight` is `[output, input, kernel, kernel]`.
-    fn convolve(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        stride: usize,
-        padding: usize,
-    ) -> FloatTensor<Self>;
-    /// Gradients of `x` and `weight`; that of `x` is left out (one zero) unless `with_x`.
-    fn convolve_backward(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        stride: usize,
-        padding: usize,
-        gradient: FloatTensor<Self>,
-        with_x: bool,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
-}
+use super::operation::{Operation, Values, apply};
+use super::product::{Matrix, multiply};
+use super::{tensor, values};
 
 /// As [`crate::ops::conv2d`] without bias, on the CPU.
 pub(in crate::ops) fn conv2d(
@@ -44,8 +27,52 @@ pub(in crate::ops) fn conv2d(
     stride: usize,
     padding: usize,
 ) -> Tensor<4> {
-    let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
-    Tensor::from_dispatch(Dispatch::convolve(x, weight, stride, padding))
+    let inputs = [x.into_dispatch(), weight.into_dispatch()];
+    apply(Convolve { stride, padding }, inputs)
+}
+
+/// `x` is `[n, input, height, width]`, weight is `[output, input, kernel, kernel]`.
+#[derive(Clone, Debug)]
+struct Convolve {
+    stride: usize,
+    padding: usize,
+}
+
+impl Operation<2> for Convolve {
+    type Saved = [Values; 2];
+
+    fn forward(&self, [x, weight]: [Values; 2]) -> (Values, Self::Saved) {
+        let sizes = Sizes::new(&x.shape(), &weight.shape(), self.stride, self.padding);
+        let y = values(&x, |x| {
+            values(&weight, |weight| {
+                let mut y = vec![0f32; sizes.samples * sizes.y_size()];
+                forward(x, weight, sizes, &mut y);
+                y
+            })
+        });
+        let [height, width] = [sizes.output_height(), sizes.output_width()];
+        let shape = Shape::new([sizes.samples, sizes.output, height, width]);
+        (tensor(y, shape), [x, weight])
+    }
+
+    fn backward(
+        &self,
+        [x, weight]: Self::Saved,
+        gradient: Values,
+        [with_x, _]: [bool; 2],
+    ) -> [Option<Values>; 2] {
+        let (x_shape, weight_shape) = (x.shape(), weight.shape());
+        let sizes = Sizes::new(&x_shape, &weight_shape, self.stride, self.padding);
+        let (for_x, for_weight) = values(&x, |x| {
+            values(&weight, |weight| {
+                values(&gradient, |gradient| {
+                    backward(x, weight, gradient, sizes, with_x)
+                })
+            })
+        });
+        let for_x = with_x.then(|| tensor(for_x, x_shape));
+        [for_x, Some(tensor(for_weight, weight_shape))]
+    }
 }
 
 /// Most floats of the partial gradients of the weights together.
@@ -118,6 +145,19 @@ impl Sizes {
     /// Whether a sample is its own matrix of patches.
     fn is_pointwise(self) -> bool {
         self.kernel == 1 && self.stride == 1 && self.padding == 0
+    }
+
+    /// How the kernel slides over the image itself, where it can.
+    fn slide_directly(self) -> Option<Slide> {
+        let fits = self.stride == 1 && self.kernel > 1 && self.padding < self.kernel;
+        fits.then_some(Slide {
+            input: self.input,
+            output: self.output,
+            height: self.height,
+            width: self.width,
+            kernel: self.kernel,
+            padding: self.padding,
+        })
     }
 
     /// Samples of one group; the number of groups does not depend on threads.
@@ -202,11 +242,17 @@ fn add_columns(columns: &[f32], sizes: Sizes, x: &mut [f32]) {
 }
 
 fn forward(x: &[f32], weight: &[f32], sizes: Sizes, y: &mut [f32]) {
-    let weight = Matrix::new(weight, sizes.output, sizes.patch());
-    let (patch, positions) = (sizes.patch(), sizes.positions());
     let samples = y
         .par_chunks_mut(sizes.y_size())
         .zip(x.par_chunks(sizes.x_size()));
+    if let Some(slide) = sizes.slide_directly() {
+        let weights = direct::pack(slide, weight);
+        return samples.for_each_init(Scratch::default, |scratch, (y, x)| {
+            direct::correlate(slide, &weights, x, y, scratch);
+        });
+    }
+    let weight = Matrix::new(weight, sizes.output, sizes.patch());
+    let (patch, positions) = (sizes.patch(), sizes.positions());
     samples.for_each_init(Vec::new, |columns, (y, x)| {
         let columns = patches(x, sizes, columns);
         multiply(y, weight, Matrix::new(columns, patch, positions), false);
@@ -263,6 +309,9 @@ fn backward_group(
     sizes: Sizes,
     mut for_x: Option<&mut [f32]>,
 ) -> Vec<f32> {
+    if let Some(slide) = sizes.slide_directly() {
+        return slide_back(x, weight, gradient, slide, for_x);
+    }
     let (patch, positions) = (sizes.patch(), sizes.positions());
     let mut for_weight = vec![0f32; weight.len()];
     let mut buffer = Vec::new();
@@ -288,113 +337,25 @@ fn backward_group(
     for_weight
 }
 
-impl ConvolutionOps for Flex {
-    fn convolve(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        stride: usize,
-        padding: usize,
-    ) -> FloatTensor<Self> {
-        let sizes = Sizes::new(&x.shape(), &weight.shape(), stride, padding);
-        let y = super::values(&x, |x| {
-            super::values(&weight, |weight| {
-                let mut y = vec![0f32; sizes.samples * sizes.y_size()];
-                forward(x, weight, sizes, &mut y);
-                y
-            })
-        });
-        let [height, width] = [sizes.output_height(), sizes.output_width()];
-        super::tensor(y, Shape::new([sizes.samples, sizes.output, height, width]))
-    }
-
-    fn convolve_backward(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        stride: usize,
-        padding: usize,
-        gradient: FloatTensor<Self>,
-        with_x: bool,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (x_shape, weight_shape) = (x.shape(), weight.shape());
-        let sizes = Sizes::new(&x_shape, &weight_shape, stride, padding);
-        let (for_x, for_weight) = super::values(&x, |x| {
-            super::values(&weight, |weight| {
-                super::values(&gradient, |gradient| {
-                    backward(x, weight, gradient, sizes, with_x)
-                })
-            })
-        });
-        let for_x = if with_x {
-            super::tensor(for_x, x_shape)
-        } else {
-            super::tensor(vec![0.0], Shape::new([1]))
-        };
-        (for_x, super::tensor(for_weight, weight_shape))
-    }
-}
-
-/// State of the backward pass: `x`, weight, stride, padding.
-type Saved<B> = (FloatTensor<B>, FloatTensor<B>, usize, usize);
-
-#[derive(Debug)]
-struct ConvolveBackward;
-
-impl<B: ConvolutionOps> Backward<B, 2> for ConvolveBackward {
-    type State = Saved<B>;
-
-    fn backward(
-        self,
-        ops: Ops<Self::State, 2>,
-        gradients: &mut Gradients,
-        _checkpointer: &mut Checkpointer,
-    ) {
-        let gradient = gradients.consume::<B>(&ops.node);
-        let (x, weight, stride, padding) = ops.state;
-        let [x_node, weight_node] = ops.parents;
-        let with_x = x_node.is_some();
-        let (for_x, for_weight) =
-            B::convolve_backward(x, weight, stride, padding, gradient, with_x);
-        if let Some(node) = x_node {
-            gradients.register::<B>(node.id, for_x);
-        }
-        if let Some(node) = weight_node {
-            gradients.register::<B>(node.id, for_weight);
+/// As [`backward_group`], from the image itself.
+fn slide_back(
+    x: &[f32],
+    weight: &[f32],
+    gradient: &[f32],
+    slide: Slide,
+    for_x: Option<&mut [f32]>,
+) -> Vec<f32> {
+    let mut for_weight = vec![0f32; weight.len()];
+    direct::weight_gradient(slide, x, gradient, &mut for_weight);
+    if let Some(for_x) = for_x {
+        let x_size = slide.input * slide.height * slide.width;
+        let y_size = slide.output * slide.output_height() * slide.output_width();
+        let back = slide.back();
+        let weights = direct::pack_back(back, weight);
+        let mut scratch = Scratch::default();
+        for (for_x, gradient) in for_x.chunks_mut(x_size).zip(gradient.chunks(y_size)) {
+            direct::correlate(back, &weights, gradient, for_x, &mut scratch);
         }
     }
-}
-
-impl<B: ConvolutionOps, C: CheckpointStrategy> ConvolutionOps for Autodiff<B, C> {
-    fn convolve(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        stride: usize,
-        padding: usize,
-    ) -> FloatTensor<Self> {
-        let ((x, x_node), (weight, weight_node)) = (x.into_parts(), weight.into_parts());
-        let output = B::convolve(x.clone(), weight.clone(), stride, padding);
-        let operation = ConvolveBackward.prepare::<C>([x_node, weight_node]);
-        match operation.compute_bound().stateful() {
-            OpsKind::Tracked(prepared) => prepared.finish((x, weight, stride, padding), output),
-            OpsKind::UnTracked(prepared) => prepared.finish(output),
-        }
-    }
-
-    /// Gradients of gradients are not offered: the values come back untracked.
-    fn convolve_backward(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        stride: usize,
-        padding: usize,
-        gradient: FloatTensor<Self>,
-        with_x: bool,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (x, weight) = (x.into_primitive(), weight.into_primitive());
-        let gradient = gradient.into_primitive();
-        let (for_x, for_weight) =
-            B::convolve_backward(x, weight, stride, padding, gradient, with_x);
-        (
-            FloatTensor::<Self>::new(for_x),
-            FloatTensor::<Self>::new(for_weight),
-        )
-    }
+    for_weight
 }
