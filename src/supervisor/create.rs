@@ -157,15 +157,18 @@ pub(super) fn plan(
             Transport::Auto | Transport::Shm => None,
         };
     Ok(Plan {
+    let mut machine = Machine::new(recovery, state, attempt, crew.workers, shards);
+    machine.order = config.train.reduction;
         dir: dir.clone(),
         config: config.to_toml(),
         config_sha256: config.sha256(),
-        machine: Machine::new(recovery, state, attempt, crew.workers, shards),
+        machine,
         reason: "the run was started".to_string(),
         checkpoint: None,
         probe: probe_options(config),
         shards,
         timeout_ms: timeout_ms(config),
+        order: config.train.reduction,
         threads: config.resources.threads,
         per_node: crew.per_node,
         network,
@@ -188,7 +191,7 @@ impl Crew {
     ///
     /// # Errors
     ///
-    /// When there are more workers than shards.
+    /// When there are more workers than shards, or nothing to exchange gradients through.
     pub(super) fn of(
         config: &Config,
         slots: Option<u32>,

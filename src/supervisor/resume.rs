@@ -11,7 +11,9 @@ use super::launch::{Launch, Processes};
 use super::session::Finished;
 use crate::checkpoint::{list, supersede_after};
 use crate::config::{Config, Source, difference, parse};
-use crate::run::{Attempt, Event, Fault, Reader, RunDir, RunState, RunSummary, StateCause, Step};
+use crate::run::{
+    Attempt, Event, Fault, Reader, RunDir, RunState, RunSummary, StateCause, Step, WorldSize,
+};
 use crate::store::{FOUND_DEAD, Journal, Lock, Reopened, file, identity};
 
 /// A run to go on with.
@@ -105,6 +107,7 @@ pub(super) fn resume_with(
     plan.reason = "the run was resumed".to_string();
     plan.checkpoint = request.checkpoint.map(ToString::to_string);
     let indexed_bytes = journal.bytes();
+    plan.machine.world = (summary.workers > 0).then(|| WorldSize::new(summary.workers));
     let written = write_first(&mut journal, first)?;
     if !changes.is_empty() {
         adopt_next_config(dir)?;

@@ -332,7 +332,12 @@ impl<'a> Session<'a> {
         let addresses = slots.iter().map(|slot| self.addresses.get(slot).copied());
         let peers: Vec<SocketAddr> = addresses.collect::<Option<_>>().unwrap_or_default();
         let shares = peers.is_empty();
-        let shared = group::share(world, vector_len, self.plan.shards, shares);
+        let shared = group::share(
+            world,
+            vector_len,
+            (self.plan.shards, self.plan.order),
+            shares,
+        );
         let (segment, nodes_max) = match shared {
             Ok(shared) => shared,
             Err(fault) => return self.decide(Cause::NotFormed(fault)),
