@@ -53,7 +53,7 @@ record! {
         /// the CPU one worker per core. The result does not depend on it, unless `train.reduction` is `"fast"`.
         slots: Slots => SlotsForm, default Slots::Count(1);
         /// Devices to use, one for each of `slots`: GPU UUIDs, or names from `TRAINER_SLOTS`; empty takes
-        /// free ones that are close together.
+        /// free ones that are close together. Hosts but the first take any that are free.
         devices: Vec<String> => list(text(), 0..=4096), default Vec::new();
         /// Runs that wait for devices: higher ones first, equal ones in the order of their arrival.
         priority: i64 => whole(-1_000_000..=1_000_000), default 0;

@@ -156,10 +156,10 @@ pub(super) fn plan(
             }),
             Transport::Auto | Transport::Shm => None,
         };
-    Ok(Plan {
     let mut machine = Machine::new(recovery, state, attempt, crew.workers, shards);
     machine.order = config.train.reduction;
         dir: dir.clone(),
+    Ok(Plan {
         config: config.to_toml(),
         config_sha256: config.sha256(),
         machine,
@@ -167,9 +167,9 @@ pub(super) fn plan(
         checkpoint: None,
         probe: probe_options(config),
         shards,
-        timeout_ms: timeout_ms(config),
         order: config.train.reduction,
         threads: config.resources.threads,
+        timeout_ms: timeout_ms(config),
         per_node: crew.per_node,
         network,
         wanted: crew.wanted(config, &shown_name(dir)),
@@ -198,7 +198,7 @@ impl Crew {
         cluster: Option<&Cluster>,
     ) -> Result<Self, Fault> {
         let shards = config.train.shards.max(1);
-        let devices = devices(backend(config));
+        let devices = devices(config.resources.backend.as_str());
         let nodes = cluster.map_or(1, |cluster| cluster.nodes);
         let per_node = slots.unwrap_or(match config.resources.slots {
             Slots::Count(count) => count,
@@ -260,13 +260,12 @@ fn timeout_ms(config: &Config) -> u64 {
 
 /// Facts that only the config knows.
 fn probe_options(config: &Config) -> ProbeOptions {
-    let backend = backend(config);
     let threads = match config.resources.threads {
         0 => cores(),
         threads => threads,
     };
     ProbeOptions {
-        backend: backend.to_string(),
+        backend: config.resources.backend.as_str().to_string(),
         threads,
     }
 }
@@ -371,14 +370,5 @@ pub(super) fn write_first(
     match journal.flush().pop() {
         None => Ok(entries),
         Some(trouble) => Err(Fault::machine(trouble).advise("free some disk space")),
-    }
-}
-
-fn backend(config: &Config) -> &'static str {
-    match config.resources.backend {
-        Backend::Auto => "auto",
-        Backend::Cuda => "cuda",
-        Backend::Flex => "flex",
-        Backend::Tch => "tch",
     }
 }

@@ -175,7 +175,9 @@ impl<'a> Session<'a> {
             Ok(Some(held)) => {
                 let devices = held.devices().to_vec();
                 let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-                self.plan.machine.staff(count);
+                // Workers of other hosts have devices of their own.
+                let elsewhere = self.plan.machine.asked.saturating_sub(self.plan.per_node);
+                self.plan.machine.staff(count.saturating_add(elsewhere));
                 self.recorder
                     .record(self.plan.machine.attempt, Event::SlotsTaken { devices });
                 self.held = Some(held);
