@@ -4,13 +4,14 @@ use std::net::Ipv4Addr;
 use std::thread;
 use std::time::Duration;
 
+use super::nccl::tests::nccl;
 use super::*;
-use crate::run::Token;
 use crate::config::SumOrder;
+use crate::run::Token;
 
 mod chaos;
-mod faults;
 mod fast;
+mod faults;
 mod process;
 
 pub(super) type Group = Vec<Box<dyn Collective>>;
@@ -112,11 +113,11 @@ pub(super) fn expected(seed: u64, shards: u32, len: usize) -> Vec<u32> {
     (0..len).map(at).collect()
 }
 
-/// Fills the node buffers as a trainer would and sums.
 pub(super) fn canonical(shards: u32, world: WorldSize) -> Reduction {
     Reduction::new(shards, world, SumOrder::Canonical)
 }
 
+/// Fills the node buffers as a trainer would and sums.
 pub(super) fn sum_bits(
     rank: &mut dyn Collective,
     seed: u64,
@@ -416,3 +417,4 @@ macro_rules! suite {
 suite!(solo: 1);
 suite!(shm: 1, 2, 3, 4, 8);
 suite!(tcp: 1, 2, 3, 4, 8);
+suite!(nccl: 1, 2, 3, 4, 8);

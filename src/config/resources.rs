@@ -32,6 +32,8 @@ names! {
         Shm = "shm",
         /// TCP, on one host too.
         Tcp = "tcp",
+        /// Gradients through NCCL, between NVIDIA GPUs; all else as `auto`.
+        Nccl = "nccl",
     }
 }
 
@@ -57,7 +59,8 @@ record! {
         devices: Vec<String> => list(text(), 0..=4096), default Vec::new();
         /// Runs that wait for devices: higher ones first, equal ones in the order of their arrival.
         priority: i64 => whole(-1_000_000..=1_000_000), default 0;
-        /// How workers exchange gradients. The result does not depend on it, unless `train.reduction` is `"fast"`.
+        /// How workers exchange gradients; `"nccl"` needs NVIDIA GPUs and the library NCCL. The result does not depend
+        /// on it, unless `train.reduction` is `"fast"`.
         transport: Transport => names(), default Transport::Auto;
         /// Compute threads of each worker on the CPU; 0 takes the cores shared out among the
         /// workers. The result does not depend on it.

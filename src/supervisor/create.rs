@@ -14,7 +14,8 @@ use super::queue::Wanted;
 use super::recorder::Recorder;
 use super::recovery::Machine;
 use super::session::{Finished, Session};
-use crate::config::{Backend, Config, Slots, Transport};
+use crate::collective::nccl_is_here;
+use crate::config::{Config, Slots, Transport};
 use crate::device::{Device, ProbeOptions, Request, Want, cores, devices};
 use crate::run::wire::Network;
 use crate::run::{
@@ -154,12 +155,12 @@ pub(super) fn plan(
                     Fault::machine(format!("cannot read random numbers: {error}"))
                 })?),
             }),
-            Transport::Auto | Transport::Shm => None,
+            Transport::Auto | Transport::Shm | Transport::Nccl => None,
         };
     let mut machine = Machine::new(recovery, state, attempt, crew.workers, shards);
     machine.order = config.train.reduction;
-        dir: dir.clone(),
     Ok(Plan {
+        dir: dir.clone(),
         config: config.to_toml(),
         config_sha256: config.sha256(),
         machine,
@@ -168,8 +169,8 @@ pub(super) fn plan(
         probe: probe_options(config),
         shards,
         order: config.train.reduction,
-        threads: config.resources.threads,
         timeout_ms: timeout_ms(config),
+        threads: config.resources.threads,
         per_node: crew.per_node,
         network,
         wanted: crew.wanted(config, &shown_name(dir)),
@@ -197,6 +198,9 @@ impl Crew {
         slots: Option<u32>,
         cluster: Option<&Cluster>,
     ) -> Result<Self, Fault> {
+        if config.resources.transport == Transport::Nccl {
+            nccl_is_here()?;
+        }
         let shards = config.train.shards.max(1);
         let devices = devices(config.resources.backend.as_str());
         let nodes = cluster.map_or(1, |cluster| cluster.nodes);

@@ -1,4 +1,4 @@
-//! What happens when ranks do not do their part. Each test runs over shared memory and TCP.
+//! What happens when ranks do not do their part. Each test runs over shared memory, TCP, and NCCL's stand-in.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ const SHORT: Duration = Duration::from_millis(300);
 
 type Make = fn(u32, usize, usize, Duration) -> Group;
 
-const KINDS: [(&str, Make); 2] = [("shm", shm), ("tcp", tcp)];
+const KINDS: [(&str, Make); 3] = [("shm", shm), ("tcp", tcp), ("nccl", nccl)];
 
 type Act = fn(&mut dyn Collective) -> Result<(), CollectiveError>;
 
