@@ -417,4 +417,4 @@ macro_rules! suite {
 suite!(solo: 1);
 suite!(shm: 1, 2, 3, 4, 8);
 suite!(tcp: 1, 2, 3, 4, 8);
-suite!(nccl: 1, 2, 3, 4, 8);
+suite!(nccl: 1, 3, 8);
