@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use trainer::collective::{Collective, CollectiveError, Listener, Membership, Segment, Shm, Tcp};
+use trainer::config::SumOrder;
 use trainer::plan::Reduction;
 use trainer::run::{Rank, Token, WorldSize};
 
@@ -137,7 +138,7 @@ fn fill(group: &mut dyn Collective, len: usize) -> Result<(), CollectiveError> {
 
 fn measure(setting: &Setting, group: &mut dyn Collective) -> Result<serde_json::Value, Failure> {
     let world = setting.world;
-    let reduction = Reduction::new(world.get(), world);
+    let reduction = Reduction::new(world.get(), world, SumOrder::Canonical);
     let small_len = (SMALL_BYTES / size_of::<f32>()).min(setting.len);
     let long = times(group, setting.per_block, 1, |group| {
         group.sum(&reduction, setting.len).map(|_| ())

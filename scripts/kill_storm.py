@@ -22,17 +22,9 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-TRAINER = os.environ.get("TRAINER", str(ROOT / "target/release/trainer"))
+from runs import ROOT, TRAINER, settings, shown, train_alone, trainer
+
 PATIENCE = 60
-
-
-def trainer(*words):
-    return subprocess.run([TRAINER, *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
-def shown(folder):
-    return json.loads(trainer("show", "latest", "--runs-dir", str(folder), "--json"))
 
 
 def children(pid):
@@ -62,7 +54,7 @@ class Run:
 
     def __init__(self, folder, args):
         self.folder, self.args, self.orphans, self.resumes = Path(folder), args, 0, []
-        self.process = self.start("run", args.config, *settings(args))
+        self.process = self.start("run", args.config, *settings(args.set))
         until = time.time() + PATIENCE
         while not (journals := list(self.folder.glob("*/events.jsonl"))) and time.time() < until:
             time.sleep(0.01)
@@ -104,10 +96,6 @@ class Run:
         self.process = self.start("resume", self.journal.parent.name)
         if self.wait_for(["step_finished"], PATIENCE):
             self.resumes.append(time.time() - begun)
-
-
-def settings(args):
-    return [word for change in args.set for word in ("--set", change)]
 
 
 def strike(run, dice):
@@ -170,9 +158,7 @@ def main():
     dice = random.Random(args.seed)
     shared = set(os.listdir("/dev/shm"))
     with tempfile.TemporaryDirectory() as work:
-        alone = f"{work}/alone"
-        trainer("run", args.config, "--quiet", "--runs-dir", alone, *settings(args))
-        expected = shown(alone)["model_sha256"]
+        expected = train_alone(args.config, f"{work}/alone", args.set)
         run, struck = Run(f"{work}/storm", args), {}
         for count in range(args.kills):
             if run.process.poll() is not None:

@@ -9,7 +9,6 @@ run fails or a process is left behind.
 """
 
 import argparse
-import json
 import os
 import secrets
 import subprocess
@@ -18,8 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-TRAINER = os.environ.get("TRAINER", str(ROOT / "target/release/trainer"))
+from runs import ROOT, TRAINER, events, settings, shown, train_alone
+
 BRIDGE = "trn-br"
 
 
@@ -55,34 +54,25 @@ class Hosts:
         subprocess.run(["ip", "link", "del", BRIDGE], check=False)
 
 
-def settings(args):
-    return [word for change in args.set for word in ("--set", change)]
-
-
-def model(folder):
-    shown = subprocess.run([TRAINER, "show", "latest", "--runs-dir", folder, "--json"], capture_output=True, text=True, check=True)
-    return json.loads(shown.stdout)
-
-
 def start(args, folder, token):
     nodes = []
     for k in range(args.nodes):
         command = ["ip", "netns", "exec", f"trn-{k}", TRAINER, "run", args.config, "--quiet", "--runs-dir", f"{folder}/node{k}",
                    "--slots", str(args.slots), "--nnodes", str(args.nodes), "--node-rank", str(k), "--rendezvous", "10.77.0.1:29876",
-                   *settings(args)]
+                   *settings(args.set)]
         nodes.append(subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TRAINER_TOKEN": token}))
     return nodes
 
 
-def events(folder):
+def told(folder):
     journals = list(Path(folder).glob("node0/*/events.jsonl"))
-    return [json.loads(line)["event"] for line in journals[0].read_text().splitlines() if line.endswith("}")] if journals else []
+    return events(journals[0]) if journals else []
 
 
 def wait_for(folder, what, accept, limit=60):
     until = time.time() + limit
     while time.time() < until:
-        for event in events(folder):
+        for event in told(folder):
             if what in event and accept(event[what]):
                 return event[what]
         time.sleep(0.02)
@@ -91,10 +81,10 @@ def wait_for(folder, what, accept, limit=60):
 
 def finish(name, folder, nodes, expected):
     codes = [node.wait(300) for node in nodes]
-    shown = model(f"{folder}/node0")
-    recoveries = [event["recovered"] for event in events(folder) if "recovered" in event]
-    same = shown["model_sha256"] == expected
-    print(f"{name}: exit codes {codes}, {shown['state']}, {len(recoveries)} recoveries, attempts {shown['attempts']}, "
+    end = shown(f"{folder}/node0")
+    recoveries = [event["recovered"] for event in told(folder) if "recovered" in event]
+    same = end["model_sha256"] == expected
+    print(f"{name}: exit codes {codes}, {end['state']}, {len(recoveries)} recoveries, attempts {end['attempts']}, "
           f"weights {'identical' if same else 'DIFFERENT'}", flush=True)
     for event in recoveries:
         print(f"  step {event['step']}, {event['world_size']} workers: {event['cause']}; {event['timing']}")
@@ -111,9 +101,7 @@ def main():
     args.set = [f"train.shards={args.nodes * args.slots}", "log.every=\"1 step\"", *args.set]
     token, good = secrets.token_hex(32), True
     with tempfile.TemporaryDirectory() as work:
-        alone = f"{work}/alone"
-        subprocess.run([TRAINER, "run", args.config, "--quiet", "--runs-dir", alone, *settings(args)], cwd=ROOT, check=True)
-        expected = model(alone)["model_sha256"]
+        expected = train_alone(args.config, f"{work}/alone", args.set)
         hosts = Hosts(args.nodes)
         try:
             calm = f"{work}/calm"

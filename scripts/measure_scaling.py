@@ -7,30 +7,24 @@ Both kinds of run compute the same shards; their weights must be equal. TRAINER 
 """
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-TRAINER = os.environ.get("TRAINER", str(ROOT / "target/release/trainer"))
+from runs import events, settings, shown, trainer
+
 # The first steps warm caches and allocate.
 SKIPPED = 3
 
 
 def run(args, folder, workers):
-    settings = [f"train.shards={args.workers}", f"train.steps={args.steps}", "resources.threads=1", 'eval.every="never"',
+    changes = [f"train.shards={args.workers}", f"train.steps={args.steps}", "resources.threads=1", 'eval.every="never"',
                 'checkpoint.every="never"', 'log.every="1 step"', *args.set]
-    words = [word for change in settings for word in ("--set", change)]
-    subprocess.run([TRAINER, "run", args.config, "--quiet", "--runs-dir", folder, "--slots", str(workers), *words], cwd=ROOT, check=True)
+    trainer("run", args.config, "--quiet", "--runs-dir", folder, "--slots", str(workers), *settings(changes))
     journal = next(Path(folder).glob("*/events.jsonl"))
-    entries = [json.loads(line)["event"] for line in journal.read_text().splitlines()]
-    reports = [entry["step_finished"] for entry in entries if "step_finished" in entry][SKIPPED:]
-    shown = json.loads(subprocess.run([TRAINER, "show", "latest", "--runs-dir", folder, "--json"], capture_output=True, text=True, check=True).stdout)
-    return statistics.median(report["seconds"] for report in reports), statistics.median(report["phases"]["reduce"] for report in reports), shown["model_sha256"]
+    reports = [event["step_finished"] for event in events(journal) if "step_finished" in event][SKIPPED:]
+    return statistics.median(report["seconds"] for report in reports), statistics.median(report["phases"]["reduce"] for report in reports), shown(folder)["model_sha256"]
 
 
 def main():

@@ -4,12 +4,19 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::config;
+use crate::config::{self, SumOrder};
 
 use super::args::{ConfigCommand, ConfigFile};
 use super::json::{self, FORMAT};
 use super::load::load;
 use super::outcome::{CommandResult, Outcome};
+
+/// What is said where the number of workers is part of the experiment. A comment, so that what is shown
+/// stays a config.
+const DEPENDS_ON_WORKERS: &str = "\
+# train.reduction is \"fast\": the last bits of the result follow from the number of workers. It is the
+# same again, bit for bit, only with the same number throughout.
+";
 
 #[derive(Serialize)]
 struct CheckJson {
@@ -23,6 +30,7 @@ struct ShowJson<'a> {
     format: u32,
     sha256: String,
     config: &'a config::Config,
+    depends_on_workers: bool,
 }
 
 /// Checks, shows, or prints the schema.
@@ -54,14 +62,19 @@ fn check(file: &ConfigFile, quiet: bool, out: &mut dyn Write) -> CommandResult {
 
 fn show(file: &ConfigFile, out: &mut dyn Write) -> CommandResult {
     let loaded = load(&file.config, &file.set.set)?;
+    let depends_on_workers = loaded.config.train.reduction == SumOrder::Fast;
     if file.json {
         let shown = ShowJson {
             format: FORMAT,
             sha256: loaded.config.sha256(),
             config: &loaded.config,
+            depends_on_workers,
         };
         json::pretty(&shown, out)?;
     } else {
+        if depends_on_workers {
+            writeln!(out, "{DEPENDS_ON_WORKERS}")?;
+        }
         write!(out, "{}", loaded.config.to_toml())?;
     }
     Ok(Outcome::Done)

@@ -4,7 +4,7 @@ use std::io;
 
 use super::Kind;
 use super::call::Call;
-use crate::run::{Rank, WorldSize};
+use crate::run::{Fault, Rank, WorldSize};
 
 /// Why a call failed.
 ///
@@ -99,6 +99,20 @@ pub enum CollectiveError {
         /// What is wrong.
         reason: String,
     },
+    /// NCCL or the CUDA driver is missing or refused something.
+    #[error("NCCL cannot {doing}: {reason}")]
+    Library {
+        /// What was being done.
+        doing: &'static str,
+        /// In its words.
+        reason: String,
+    },
+    /// NCCL can no longer reach another rank.
+    #[error("NCCL has lost another rank: {reason}")]
+    Lost {
+        /// In its words.
+        reason: String,
+    },
     /// The operating system refused something.
     #[error("cannot {doing}: {source}")]
     Io {
@@ -128,6 +142,20 @@ impl CollectiveError {
         move |source| Self::Io {
             doing,
             source: source.into(),
+        }
+    }
+}
+
+/// What the library says is about this machine or its GPUs: another attempt would end the same way.
+impl From<CollectiveError> for Fault {
+    fn from(error: CollectiveError) -> Self {
+        let fault = Fault::machine(error.to_string());
+        match error {
+            CollectiveError::Library { .. } => fault.advise(
+                "install NCCL (`libnccl.so.2`) and the NVIDIA driver, see `nvidia-smi` and, with \
+                 NCCL_DEBUG=WARN, the log of the worker; `resources.transport = \"auto\"` does without NCCL",
+            ),
+            _ => fault,
         }
     }
 }

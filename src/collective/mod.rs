@@ -1,9 +1,10 @@
 //! What the workers of a run do together: sum vectors, exchange bytes, wait for each other.
 //!
 //! [`Collective`] has one implementation for each way to reach the others: [`Solo`] for a worker that is
-//! alone, [`Shm`] for workers of one host over shared memory, [`Tcp`] between hosts. A sum has the same
-//! bits with each of them and with any number of ranks, because the order of its additions follows from
-//! the number of shards alone ([`crate::plan::Reduction`]).
+//! alone, [`Shm`] for workers of one host over shared memory, [`Tcp`] between hosts, and [`Nccl`], which
+//! sums through GPUs and uses one of the others for all else. A sum has the same bits with each of them and
+//! with any number of ranks, because the order of its additions follows from the number of shards alone
+//! ([`crate::plan::Reduction`]), unless [`crate::config::SumOrder::Fast`] gives that up.
 //!
 //! All ranks make the same calls in the same order. A rank that calls something else, or with other
 //! sizes, is named in an error on every rank; nobody waits forever and nothing garbled is returned. A call
@@ -12,6 +13,7 @@
 
 mod call;
 mod error;
+mod nccl;
 mod shm;
 mod solo;
 mod status;
@@ -20,6 +22,7 @@ mod vectors;
 
 pub use call::Kind;
 pub use error::CollectiveError;
+pub use nccl::{Nccl, nccl_is_here};
 pub use shm::{Segment, Shm};
 pub use solo::Solo;
 pub use status::{Handle, Position};

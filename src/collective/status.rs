@@ -34,6 +34,13 @@ impl Position {
     }
 }
 
+/// Before the first call.
+const IDLE: Position = Position {
+    number: 0,
+    kind: Kind::Idle,
+    waiting: false,
+};
+
 /// The state of a membership that its handles share.
 #[derive(Debug)]
 pub(super) struct Status {
@@ -44,16 +51,16 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn new(world: WorldSize) -> Arc<Self> {
-        let idle = Position {
-            number: 0,
-            kind: Kind::Idle,
-            waiting: false,
-        };
         Arc::new(Self {
             aborted: AtomicBool::new(false),
-            position: AtomicU64::new(idle.encode()),
+            position: AtomicU64::new(IDLE.encode()),
             missing: (0..world.get()).map(|_| AtomicBool::new(false)).collect(),
         })
+    }
+
+    /// Counts from the beginning: calls so far belonged to joining.
+    pub(super) fn start_over(&self) {
+        self.set_position(IDLE);
     }
 
     /// Whether calls may go on.
@@ -125,6 +132,10 @@ pub struct Handle(Arc<Status>);
 impl Handle {
     pub(super) fn new(status: &Arc<Status>) -> Self {
         Self(Arc::clone(status))
+    }
+
+    pub(super) fn status(&self) -> Arc<Status> {
+        Arc::clone(&self.0)
     }
 
     /// Makes the present and every later call of this rank return [`CollectiveError::Aborted`] within a

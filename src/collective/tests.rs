@@ -4,10 +4,13 @@ use std::net::Ipv4Addr;
 use std::thread;
 use std::time::Duration;
 
+use super::nccl::tests::nccl;
 use super::*;
+use crate::config::SumOrder;
 use crate::run::Token;
 
 mod chaos;
+mod fast;
 mod faults;
 mod process;
 
@@ -110,6 +113,10 @@ pub(super) fn expected(seed: u64, shards: u32, len: usize) -> Vec<u32> {
     (0..len).map(at).collect()
 }
 
+pub(super) fn canonical(shards: u32, world: WorldSize) -> Reduction {
+    Reduction::new(shards, world, SumOrder::Canonical)
+}
+
 /// Fills the node buffers as a trainer would and sums.
 pub(super) fn sum_bits(
     rank: &mut dyn Collective,
@@ -117,7 +124,16 @@ pub(super) fn sum_bits(
     shards: u32,
     len: usize,
 ) -> Result<Vec<u32>, CollectiveError> {
-    let reduction = Reduction::new(shards, rank.world_size());
+    let reduction = canonical(shards, rank.world_size());
+    sum_bits_of(rank, &reduction, seed, len)
+}
+
+fn sum_bits_of(
+    rank: &mut dyn Collective,
+    reduction: &Reduction,
+    seed: u64,
+    len: usize,
+) -> Result<Vec<u32>, CollectiveError> {
     let me = rank.rank();
     let mut sum = reduction.node_sum(me);
     for shard in reduction.shards_of(me) {
@@ -131,7 +147,7 @@ pub(super) fn sum_bits(
     for (buffer, sum) in buffers.into_iter().zip(&sums) {
         buffer.copy_from_slice(sum);
     }
-    let result = rank.sum(&reduction, len)?;
+    let result = rank.sum(reduction, len)?;
     Ok(result.iter().map(|value| value.to_bits()).collect())
 }
 
@@ -154,7 +170,7 @@ fn sums_have_the_bits_of_one_process(group: &mut Group) {
             12..20 => 15 + usize::try_from(seed).unwrap(),
             _ => usize::try_from(mix(&[seed]) % 9000).unwrap(),
         };
-        if Reduction::new(shards, world).nodes_max() > nodes_max {
+        if canonical(shards, world).nodes_max() > nodes_max {
             continue;
         }
         let expected = expected(seed, shards, len);
@@ -168,7 +184,7 @@ fn long_vectors_are_summed(group: &mut Group) {
     let world = group[0].world_size();
     let len = group[0].vector_len();
     let results = each(group, |rank| {
-        let reduction = Reduction::new(world.get(), world);
+        let reduction = canonical(world.get(), world);
         for round in [1_u16, 2] {
             let me = f32::from(u16::try_from(rank.rank().get()).unwrap() + round);
             let buffers = rank.node_buffers(1, len).unwrap();
@@ -304,7 +320,7 @@ fn impossible_arguments_are_refused_and_change_nothing(group: &mut Group) {
             rank.node_buffers(nodes + 1, len),
             Err(CollectiveError::TooMany { .. })
         ));
-        let other = Reduction::new(1, world.next());
+        let other = canonical(1, world.next());
         assert!(matches!(
             rank.sum(&other, 0),
             Err(CollectiveError::WrongReduction { .. })
@@ -321,7 +337,7 @@ fn impossible_arguments_are_refused_and_change_nothing(group: &mut Group) {
 fn an_aborted_rank_does_nothing_more(group: &mut Group) {
     for rank in group.iter_mut() {
         rank.handle().abort();
-        let reduction = Reduction::new(1, rank.world_size());
+        let reduction = canonical(1, rank.world_size());
         assert!(matches!(rank.barrier(), Err(CollectiveError::Aborted)));
         assert!(matches!(rank.gather(&[]), Err(CollectiveError::Aborted)));
         assert!(matches!(
@@ -401,3 +417,4 @@ macro_rules! suite {
 suite!(solo: 1);
 suite!(shm: 1, 2, 3, 4, 8);
 suite!(tcp: 1, 2, 3, 4, 8);
+suite!(nccl: 1, 3, 8);

@@ -63,5 +63,5 @@ pub use reference::reference;
 pub use resources::{Backend, Resources, Slots, Transport};
 pub use schedule::Schedule;
 pub use schema::schema;
-pub use train::{EarlyStopping, Goal, Loss, Train};
+pub use train::{EarlyStopping, Goal, Loss, SumOrder, Train};
 pub use unit::{Every, Length};

@@ -32,6 +32,8 @@ names! {
         Shm = "shm",
         /// TCP, on one host too.
         Tcp = "tcp",
+        /// Gradients through NCCL, between NVIDIA GPUs; all else as `auto`.
+        Nccl = "nccl",
     }
 }
 
@@ -50,14 +52,15 @@ record! {
         /// Where tensors live.
         backend: Backend => names(), default Backend::Auto;
         /// Worker processes of a host, one per device, at most `train.shards` in all; `"all"` takes every device, on
-        /// the CPU one worker per core. The result does not depend on it.
+        /// the CPU one worker per core. The result does not depend on it, unless `train.reduction` is `"fast"`.
         slots: Slots => SlotsForm, default Slots::Count(1);
         /// Devices to use, one for each of `slots`: GPU UUIDs, or names from `TRAINER_SLOTS`; empty takes
-        /// free ones that are close together.
+        /// free ones that are close together. Hosts but the first take any that are free.
         devices: Vec<String> => list(text(), 0..=4096), default Vec::new();
         /// Runs that wait for devices: higher ones first, equal ones in the order of their arrival.
         priority: i64 => whole(-1_000_000..=1_000_000), default 0;
-        /// How workers exchange gradients. The result does not depend on it.
+        /// How workers exchange gradients; `"nccl"` needs NVIDIA GPUs and the library NCCL. The result does not depend
+        /// on it, unless `train.reduction` is `"fast"`.
         transport: Transport => names(), default Transport::Auto;
         /// Compute threads of each worker on the CPU; 0 takes the cores shared out among the
         /// workers. The result does not depend on it.

@@ -15,6 +15,9 @@ record! {
         /// Fixed units of computation that a global batch is cut into; workers share them out. Also
         /// the number of accumulated passes of a single worker.
         shards: u32 => whole(1..=65_536), default 1;
+        /// Order in which the gradients of the shards are added: `"canonical"`, where the result does not depend on the
+        /// number of workers, or `"fast"`, where it does in the last bits and is the same again only for the same number.
+        reduction: SumOrder => names(), default SumOrder::Canonical;
         /// Largest global norm of the gradient; 0 does not clip.
         clip_norm: f64 => real(0.0..), default 0.0;
         /// What is minimised.
@@ -26,6 +29,17 @@ record! {
         /// Batches prepared ahead of the training step; 0 prepares them in the training thread. The
         /// result does not depend on it.
         prefetch: u32 => whole(0..=1024), default 2;
+    }
+}
+
+names! {
+    /// Order of the additions that make one gradient of those of all shards.
+    pub enum SumOrder {
+        /// One binary tree over the shards, whatever the number of workers.
+        Canonical = "canonical",
+        /// Each worker adds up its shards, then their sums are added. Bits depend on the number of workers,
+        /// and with transport `nccl` on the order that the library chooses.
+        Fast = "fast",
     }
 }
 

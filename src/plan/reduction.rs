@@ -7,9 +7,14 @@
 //!
 //! Nothing here moves data between processes or knows how that is done. Bits are those of one process
 //! that sums alone, with one exception that IEEE 754 leaves open: which NaN comes out of several.
+//!
+//! In the order [`SumOrder::Fast`] a rank adds up all its shards, one after another, into one node, and the
+//! tree is over the ranks that have shards: less to move, at most one value held, and bits that depend on
+//! the number of ranks, though on nothing else.
 
 use std::ops::Range;
 
+use crate::config::SumOrder;
 use crate::run::{Rank, WorldSize};
 
 /// Floats that are added at a time: three such blocks of 16 KiB fit into a first-level cache.
@@ -40,9 +45,9 @@ pub fn chunk_of(len: usize, rank: Rank, world: WorldSize) -> Range<usize> {
 
 /// Most nodes of one rank over all steps of a run: a short last batch may fill fewer than `shards`.
 #[must_use]
-pub fn nodes_max(shards: u32, world: WorldSize) -> usize {
+pub fn nodes_max(shards: u32, world: WorldSize, order: SumOrder) -> usize {
     let counts = 1..=shards.max(1);
-    let nodes = counts.map(|count| Reduction::new(count, world).nodes_max());
+    let nodes = counts.map(|count| Reduction::new(count, world, order).nodes_max());
     nodes.max().unwrap_or(1).max(1)
 }
 
@@ -59,9 +64,10 @@ fn halves(left: &Range<u32>, right: &Range<u32>, shards: u32) -> bool {
 
 /// One rank's sum: takes its shards in order and leaves its nodes.
 ///
-/// Holds at most two values for each level of the tree.
+/// Holds at most two values for each level of the tree; in the order [`SumOrder::Fast`], two in all.
 #[derive(Clone, Debug)]
 pub struct NodeSum<T> {
+    order: SumOrder,
     shards: u32,
     range: Range<u32>,
     /// Subtrees that are summed, in order.
@@ -69,14 +75,23 @@ pub struct NodeSum<T> {
 }
 
 impl<T> NodeSum<T> {
-    /// A sum over the shards `range` of a tree over `shards`.
+    /// A sum over the shards `range` of `shards`.
     #[must_use]
-    pub fn new(shards: u32, range: Range<u32>) -> Self {
+    pub fn new(shards: u32, range: Range<u32>, order: SumOrder) -> Self {
         let held = Vec::new();
         Self {
+            order,
             shards,
             range,
             held,
+        }
+    }
+
+    /// Whether two neighbouring sums are to be added as soon as both are there.
+    fn joins(&self, left: &Range<u32>, right: &Range<u32>) -> bool {
+        match self.order {
+            SumOrder::Canonical => halves(left, right, self.shards),
+            SumOrder::Fast => true,
         }
     }
 
@@ -87,7 +102,7 @@ impl<T> NodeSum<T> {
         };
         self.held.push((shard..shard + 1, value));
         while let [.., (left, _), (right, _)] = &self.held[..]
-            && halves(left, right, self.shards)
+            && self.joins(left, right)
         {
             if let (Some((right, b)), Some((left, a))) = (self.held.pop(), self.held.pop()) {
                 self.held.push((left.start..right.end, add(a, b)));
@@ -108,9 +123,9 @@ impl<T> NodeSum<T> {
     }
 }
 
-/// The nodes that cover a range of a tree over `shards`, in order.
-fn nodes_of(shards: u32, range: Range<u32>) -> Vec<Range<u32>> {
-    let mut sum = NodeSum::new(shards, range.clone());
+/// The nodes that cover a range of `shards`, in order.
+fn nodes_of(shards: u32, range: Range<u32>, order: SumOrder) -> Vec<Range<u32>> {
+    let mut sum = NodeSum::new(shards, range.clone(), order);
     for shard in range {
         sum.push(shard..shard + 1, |left, right| left.start..right.end);
     }
@@ -138,6 +153,7 @@ struct Addition {
 /// The sum over `shards` shards as `world` ranks do it together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reduction {
+    order: SumOrder,
     shards: u32,
     world: WorldSize,
     nodes: Vec<Range<u32>>,
@@ -153,20 +169,29 @@ pub struct Reduction {
 impl Reduction {
     /// The sum over `shards` shards by `world` ranks.
     #[must_use]
-    pub fn new(shards: u32, world: WorldSize) -> Self {
+    pub fn new(shards: u32, world: WorldSize, order: SumOrder) -> Self {
         let mut nodes = Vec::new();
         let mut first = vec![0];
         for rank in 0..world.get() {
-            nodes.extend(nodes_of(shards, shards_of(shards, Rank::new(rank), world)));
+            let range = shards_of(shards, Rank::new(rank), world);
+            nodes.extend(nodes_of(shards, range, order));
             first.push(nodes.len());
         }
+        // What each node covers of the leaves of the tree.
+        let (leaves, covered) = match order {
+            SumOrder::Canonical => (shards, nodes.clone()),
+            SumOrder::Fast => {
+                let ranks = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+                (ranks, (0..ranks).map(|leaf| leaf..leaf + 1).collect())
+            }
+        };
         let mut additions = Vec::new();
         let mut stack: Vec<(Range<u32>, Operand)> = Vec::new();
         let mut partials = 0;
-        for (place, node) in nodes.iter().enumerate() {
-            stack.push((node.clone(), Operand::Node(place)));
+        for (place, range) in covered.into_iter().enumerate() {
+            stack.push((range, Operand::Node(place)));
             while let [.., (start, left), (end, right)] = &stack[..]
-                && halves(start, end, shards)
+                && halves(start, end, leaves)
             {
                 let into = stack.len() - 2;
                 additions.push(Addition {
@@ -182,6 +207,7 @@ impl Reduction {
         }
         let full = is_full(&additions, partials);
         Self {
+            order,
             shards,
             world,
             nodes,
@@ -190,6 +216,12 @@ impl Reduction {
             partials,
             full,
         }
+    }
+
+    /// Order of the additions.
+    #[must_use]
+    pub fn order(&self) -> SumOrder {
+        self.order
     }
 
     /// Number of shards.
@@ -240,10 +272,10 @@ impl Reduction {
     /// The sum of a rank's own shards.
     #[must_use]
     pub fn node_sum<T>(&self, rank: Rank) -> NodeSum<T> {
-        NodeSum::new(self.shards, self.shards_of(rank))
+        NodeSum::new(self.shards, self.shards_of(rank), self.order)
     }
 
-    /// `out[i]` = sum over `nodes[..][i]` in canonical order; zeros when there are no shards.
+    /// `out[i]` = sum over `nodes[..][i]` in the reduction's order; zeros when there are no shards.
     ///
     /// `nodes` holds one slice for each of [`Self::nodes`], each as long as `out`.
     ///

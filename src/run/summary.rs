@@ -49,6 +49,8 @@ pub struct RunSummary {
     pub steps_per_epoch: u64,
     /// Attempts so far.
     pub attempts: Attempt,
+    /// Workers of the last group; 0 until training has begun once.
+    pub workers: u32,
     /// Best value, if any was measured.
     pub best: Option<Best>,
     /// Last value by split, then name.

@@ -140,6 +140,7 @@ fn created(entry: &Entry, id: RunId, name: &str, config_sha256: &str) -> RunSumm
         steps_total: 0,
         steps_per_epoch: 0,
         attempts: entry.attempt.max(Attempt::new(1)),
+        workers: 0,
         best: None,
         metrics: BTreeMap::new(),
         checkpoints: Vec::new(),
@@ -173,7 +174,10 @@ fn apply(summary: &mut RunSummary, event: &Event) {
             summary.step = *step;
             summary.steps_total = *steps_total;
             summary.steps_per_epoch = *steps_per_epoch;
+            // A first group of one is not told of.
+            summary.workers = summary.workers.max(1);
         }
+        Event::GroupFormed { world_size, .. } => summary.workers = world_size.get(),
         Event::StepFinished(report) => summary.step = report.step,
         Event::CheckpointCommitted(info) => {
             summary.checkpoints.retain(|other| other.step != info.step);
@@ -208,7 +212,6 @@ fn apply(summary: &mut RunSummary, event: &Event) {
         | Event::WorkerExited { .. }
         | Event::SlotsAwaited { .. }
         | Event::SlotsTaken { .. }
-        | Event::GroupFormed { .. }
         | Event::Recovered { .. }
         | Event::Evaluated { .. }
         | Event::CheckpointFailed { .. }

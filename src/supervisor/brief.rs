@@ -2,6 +2,7 @@
 
 use super::queue::Wanted;
 use super::recovery::Machine;
+use crate::config::SumOrder;
 use crate::device::ProbeOptions;
 use crate::run::RunDir;
 use crate::run::wire::Network;
@@ -24,6 +25,8 @@ pub(super) struct Plan {
     pub(super) probe: ProbeOptions,
     /// Shards of a step: no more workers than that have something to do.
     pub(super) shards: u32,
+    /// Order in which they are summed.
+    pub(super) order: SumOrder,
     /// Longest time that a worker waits for the others of its group, in milliseconds.
     pub(super) timeout_ms: u64,
     /// Compute threads of each worker; 0 shares the cores out.

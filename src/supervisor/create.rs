@@ -14,7 +14,8 @@ use super::queue::Wanted;
 use super::recorder::Recorder;
 use super::recovery::Machine;
 use super::session::{Finished, Session};
-use crate::config::{Backend, Config, Slots, Transport};
+use crate::collective::nccl_is_here;
+use crate::config::{Config, Slots, Transport};
 use crate::device::{Device, ProbeOptions, Request, Want, cores, devices};
 use crate::run::wire::Network;
 use crate::run::{
@@ -154,17 +155,20 @@ pub(super) fn plan(
                     Fault::machine(format!("cannot read random numbers: {error}"))
                 })?),
             }),
-            Transport::Auto | Transport::Shm => None,
+            Transport::Auto | Transport::Shm | Transport::Nccl => None,
         };
+    let mut machine = Machine::new(recovery, state, attempt, crew.workers, shards);
+    machine.order = config.train.reduction;
     Ok(Plan {
         dir: dir.clone(),
         config: config.to_toml(),
         config_sha256: config.sha256(),
-        machine: Machine::new(recovery, state, attempt, crew.workers, shards),
+        machine,
         reason: "the run was started".to_string(),
         checkpoint: None,
         probe: probe_options(config),
         shards,
+        order: config.train.reduction,
         timeout_ms: timeout_ms(config),
         threads: config.resources.threads,
         per_node: crew.per_node,
@@ -188,14 +192,17 @@ impl Crew {
     ///
     /// # Errors
     ///
-    /// When there are more workers than shards.
+    /// When there are more workers than shards, or nothing to exchange gradients through.
     pub(super) fn of(
         config: &Config,
         slots: Option<u32>,
         cluster: Option<&Cluster>,
     ) -> Result<Self, Fault> {
+        if config.resources.transport == Transport::Nccl {
+            nccl_is_here()?;
+        }
         let shards = config.train.shards.max(1);
-        let devices = devices(backend(config));
+        let devices = devices(config.resources.backend.as_str());
         let nodes = cluster.map_or(1, |cluster| cluster.nodes);
         let per_node = slots.unwrap_or(match config.resources.slots {
             Slots::Count(count) => count,
@@ -257,13 +264,12 @@ fn timeout_ms(config: &Config) -> u64 {
 
 /// Facts that only the config knows.
 fn probe_options(config: &Config) -> ProbeOptions {
-    let backend = backend(config);
     let threads = match config.resources.threads {
         0 => cores(),
         threads => threads,
     };
     ProbeOptions {
-        backend: backend.to_string(),
+        backend: config.resources.backend.as_str().to_string(),
         threads,
     }
 }
@@ -368,14 +374,5 @@ pub(super) fn write_first(
     match journal.flush().pop() {
         None => Ok(entries),
         Some(trouble) => Err(Fault::machine(trouble).advise("free some disk space")),
-    }
-}
-
-fn backend(config: &Config) -> &'static str {
-    match config.resources.backend {
-        Backend::Auto => "auto",
-        Backend::Cuda => "cuda",
-        Backend::Flex => "flex",
-        Backend::Tch => "tch",
     }
 }

@@ -4,11 +4,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use crate::collective::Segment;
+use crate::config::SumOrder;
 use crate::plan::nodes_max;
 use crate::run::{Fault, WorldSize};
 
 /// Memory for a group of `world` workers that sum vectors of `vector_len` numbers over at most
-/// `shards` shards, and the most partial sums that one of them has. One worker needs none, and those
+/// `shards` shards in an order, and the most partial sums that one of them has. One worker needs none, and those
 /// that do not share it use their network.
 ///
 /// # Errors
@@ -17,10 +18,10 @@ use crate::run::{Fault, WorldSize};
 pub(super) fn share(
     world: WorldSize,
     vector_len: u64,
-    shards: u32,
+    (shards, order): (u32, SumOrder),
     shares: bool,
 ) -> Result<(Option<OwnedFd>, u64), Fault> {
-    let nodes = nodes_max(shards, world);
+    let nodes = nodes_max(shards, world, order);
     if world.get() < 2 || !shares {
         return Ok((None, nodes as u64));
     }

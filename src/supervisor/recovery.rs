@@ -13,9 +13,11 @@ use super::ending::Ending;
 use super::known::Known;
 use super::member::{LastWord, Member, Standing};
 use super::reform::Reform;
-use crate::config::Recovery;
+use crate::config::{Recovery, SumOrder};
 use crate::run::wire::{FromWorker, Phase, WIRE_VERSION};
-use crate::run::{Attempt, Command, Event, Fault, Place, Rank, RunState, StateCause, Step};
+use crate::run::{
+    Attempt, Command, Event, Fault, Place, Rank, RunState, StateCause, Step, WorldSize,
+};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,6 +106,10 @@ pub(super) struct Machine {
     pub(super) starting: BTreeSet<Rank>,
     /// Number of the last group.
     pub(super) number: u64,
+    /// Order in which gradients are summed.
+    pub(super) order: SumOrder,
+    /// Workers of the last group that the journal knows of.
+    pub(super) world: Option<WorldSize>,
     /// Slots of the present group by rank; empty while there is none.
     pub(super) group: Vec<Rank>,
     /// The last event that all workers know alike.
@@ -148,6 +154,8 @@ impl Machine {
             members: BTreeMap::new(),
             starting: BTreeSet::new(),
             number: 0,
+            order: SumOrder::Canonical,
+            world: None,
             group: Vec::new(),
             told: None,
             known: Known::default(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::member::Standing;
 use super::recovery::{Action, Machine};
+use crate::config::SumOrder;
 use crate::run::{Event, Fault, Rank, RecoveryTiming, Step, WorldSize};
 
 /// A recovery that is under way, with the times of its parts.
@@ -149,14 +150,24 @@ impl Machine {
             reform.formed = Some(now);
             reform.agreed = None;
         }
-        if slots.len() > 1 || self.number > 1 {
-            let world = u32::try_from(slots.len()).unwrap_or(u32::MAX);
+        let world = WorldSize::new(u32::try_from(slots.len()).unwrap_or(u32::MAX));
+        let before = self.world.replace(world).filter(|&before| before != world);
+        if slots.len() > 1 || self.number > 1 || before.is_some() {
             let formed = Event::GroupFormed {
-                world_size: WorldSize::new(world),
+                world_size: world,
                 slots: slots.clone(),
                 step: newest,
             };
             self.record(formed, actions);
+        }
+        if let Some(before) = before
+            && self.order == SumOrder::Fast
+        {
+            let message = format!(
+                "the number of workers is {world} after {before}, and with train.reduction = \"fast\" the \
+                 last bits of the result follow from it: they are no longer those of {before} throughout"
+            );
+            self.record(Event::Warned { message }, actions);
         }
         let first = slots.first().copied();
         actions.push(Action::Form {
@@ -174,7 +185,7 @@ impl Machine {
         }
     }
 
-    /// Another number of workers is wanted. The result does not depend on it.
+    /// Another number of workers is wanted.
     pub(super) fn resize(&mut self, size: u32, by: &str, now: Duration, actions: &mut Vec<Action>) {
         let size = size.clamp(1, self.size_max);
         if size == self.size {

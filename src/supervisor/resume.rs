@@ -11,7 +11,9 @@ use super::launch::{Launch, Processes};
 use super::session::Finished;
 use crate::checkpoint::{list, supersede_after};
 use crate::config::{Config, Source, difference, parse};
-use crate::run::{Attempt, Event, Fault, Reader, RunDir, RunState, RunSummary, StateCause, Step};
+use crate::run::{
+    Attempt, Event, Fault, Reader, RunDir, RunState, RunSummary, StateCause, Step, WorldSize,
+};
 use crate::store::{FOUND_DEAD, Journal, Lock, Reopened, file, identity};
 
 /// A run to go on with.
@@ -75,33 +77,37 @@ pub(super) fn resume_with(
     let changes = changes(&request, &own)?;
     let ended = matches!(summary.state, RunState::Completed | RunState::EarlyStopped);
     if ended && changes.is_empty() && request.checkpoint.is_none() {
+        // Other hosts that came for it have nothing to do either, which is no fault.
+        launcher.finish(0);
         return Ok(ended_before(dir, &summary));
     }
+    let config = match request.config {
+        Some((config, _)) if !changes.is_empty() => config,
+        _ => &own,
+    };
+    // What is refused here leaves the run as it was.
+    let crew = Crew::of(config, request.slots, request.cluster)?;
     let attempt = summary.attempts.next();
     let mut first = left_behind(notes, &summary);
     first.extend(checkpoint_events(dir, &summary, request.checkpoint)?.map(|e| (attempt, e)));
-    let config = match request.config {
-        Some((config, source)) if !changes.is_empty() => {
-            write_next_config(dir, config, source)?;
-            let config_sha256 = config.sha256();
-            let changes = changes.clone();
-            let event = Event::ConfigChanged {
-                config_sha256,
-                changes,
-            };
-            first.push((attempt, event));
-            config
-        }
-        _ => &own,
-    };
+    if let Some((config, source)) = request.config
+        && !changes.is_empty()
+    {
+        write_next_config(dir, config, source)?;
+        let event = Event::ConfigChanged {
+            config_sha256: config.sha256(),
+            changes: changes.clone(),
+        };
+        first.push((attempt, event));
+    }
     // A run that still claims to live has no supervisor: this process holds the lock.
     let state = match summary.state {
         state if state.is_live() => RunState::Failed,
         state => state,
     };
-    let crew = Crew::of(config, request.slots, request.cluster)?;
     let mut plan = plan(dir, config, &crew, state, attempt)?;
     plan.machine.known = Known::of(&summary);
+    plan.machine.world = (summary.workers > 0).then(|| WorldSize::new(summary.workers));
     plan.reason = "the run was resumed".to_string();
     plan.checkpoint = request.checkpoint.map(ToString::to_string);
     let indexed_bytes = journal.bytes();

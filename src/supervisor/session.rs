@@ -175,7 +175,9 @@ impl<'a> Session<'a> {
             Ok(Some(held)) => {
                 let devices = held.devices().to_vec();
                 let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-                self.plan.machine.staff(count);
+                // Workers of other hosts have devices of their own.
+                let elsewhere = self.plan.machine.asked.saturating_sub(self.plan.per_node);
+                self.plan.machine.staff(count.saturating_add(elsewhere));
                 self.recorder
                     .record(self.plan.machine.attempt, Event::SlotsTaken { devices });
                 self.held = Some(held);
@@ -332,7 +334,12 @@ impl<'a> Session<'a> {
         let addresses = slots.iter().map(|slot| self.addresses.get(slot).copied());
         let peers: Vec<SocketAddr> = addresses.collect::<Option<_>>().unwrap_or_default();
         let shares = peers.is_empty();
-        let shared = group::share(world, vector_len, self.plan.shards, shares);
+        let shared = group::share(
+            world,
+            vector_len,
+            (self.plan.shards, self.plan.order),
+            shares,
+        );
         let (segment, nodes_max) = match shared {
             Ok(shared) => shared,
             Err(fault) => return self.decide(Cause::NotFormed(fault)),

@@ -25,7 +25,9 @@ impl From<CollectiveError> for Halt {
             // Whoever is missing is found out by the supervisor, which sees all processes.
             CollectiveError::Aborted
             | CollectiveError::TimedOut { .. }
-            | CollectiveError::Closed { .. } => Halt::Regroup,
+            | CollectiveError::Closed { .. }
+            | CollectiveError::Lost { .. } => Halt::Regroup,
+            error @ CollectiveError::Library { .. } => Halt::Fault(error.into()),
             error => Halt::Fault(
                 Fault::internal(format!("the workers do not understand each other: {error}"))
                     .advise(

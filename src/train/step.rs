@@ -97,7 +97,8 @@ impl Session<'_> {
         phases.data = start.elapsed().as_secs_f64();
 
         let (seed, seat) = (self.config.seed, self.group.seat());
-        let reduction = Reduction::new(batch.plan.filled(), seat.world);
+        let order = self.config.train.reduction;
+        let reduction = Reduction::new(batch.plan.filled(), seat.world, order);
         let learner = &self.state.learner;
         let local = accumulate(learner, &batch, &reduction, seat.rank, seed, &mut phases)?;
 

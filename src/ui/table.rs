@@ -246,6 +246,9 @@ fn facts(
     );
     fact("progress", progress(summary));
     fact("attempts", summary.attempts.to_string());
+    if summary.workers > 0 {
+        fact("workers", summary.workers.to_string());
+    }
     if let Some(best) = &summary.best {
         let value = number(best.value);
         fact(

@@ -13,8 +13,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::channel::{Channel, Next, Reports};
 use super::panics;
 use crate::checkpoint::{self, Snapshot};
-use crate::collective::{Collective, CollectiveError, Listener, Membership, Shm, Solo, Tcp};
-use crate::config::{self, Config, Source};
+use crate::collective::{Collective, CollectiveError, Listener, Membership, Nccl, Shm, Solo, Tcp};
+use crate::config::{self, Backend, Config, Source, Transport};
 use crate::data::Dataset;
 use crate::ops;
 use crate::run::wire::{Formation, FromWorker, Job, Network, Outcome, WIRE_VERSION};
@@ -24,6 +24,9 @@ use crate::train::{self, Ended, Reporter, Trainee};
 
 /// Longest time to find all others of a group that was just formed.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest time until NCCL has connected their GPUs, which looks at all ways between them first.
+const NCCL_JOIN_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The whole life of a worker process. Its only argument is the hidden command; everything else comes
 /// through standard input.
@@ -76,13 +79,11 @@ fn work(job: &Job, reports: &mut Reports<'_>) -> Result<Outcome, Fault> {
     let config = read_config(job)?;
     let dir = RunDir::new(&job.run_dir);
     let _lock = Lock::take_worker(&dir, job.rank)?;
+    // A worker that was given a device sees no other.
+    let index = job.device.as_ref().map_or(job.rank.get(), |_| 0);
     // The device takes a while to open on a GPU, the data on a disk: side by side.
     let (device, dataset) = thread::scope(|scope| {
-        let device = scope.spawn(|| {
-            // A worker that was given a device sees no other.
-            let index = job.device.as_ref().map_or(job.rank.get(), |_| 0);
-            ops::device::open(config.resources.backend, index, job.threads)
-        });
+        let device = scope.spawn(|| ops::device::open(backend(&config), index, job.threads));
         let dataset = Dataset::open(&config.data, config.seed, Some(&dir.prepared()));
         let device = device.join().unwrap_or_else(|_| Err(panics::fault()));
         (device, dataset)
@@ -116,7 +117,13 @@ fn work(job: &Job, reports: &mut Reports<'_>) -> Result<Outcome, Fault> {
             continue;
         };
         reports.enter(formation.number, collective.handle());
-        let ended = trainee.train(collective, reports);
+        let ended = match config.resources.transport {
+            Transport::Nccl => match connect(collective, index, &formation, reports)? {
+                Some(collective) => trainee.train(collective, reports),
+                None => Ok(Ended::Interrupted),
+            },
+            Transport::Auto | Transport::Shm | Transport::Tcp => trainee.train(collective, reports),
+        };
         reports.leave();
         match ended? {
             Ended::Done(outcome) => return Ok(outcome),
@@ -178,10 +185,41 @@ fn join(
     match Tcp::join(&membership, door.listener) {
         Ok(tcp) => Ok(Some(Box::new(tcp))),
         Err(error) => {
-            let message = format!("worker {} cannot join its group: {error}", seat.rank);
-            reports.event(None, Event::Warned { message });
+            missed(formation, &error, reports);
             Ok(None)
         }
+    }
+}
+
+/// From here on, sums of a group go through NCCL. `None` when the others cannot be reached.
+fn connect(
+    collective: Box<dyn Collective>,
+    device: u32,
+    formation: &Formation,
+    reports: &mut Reports<'_>,
+) -> Result<Option<Box<dyn Collective>>, Fault> {
+    let timeout = Duration::from_millis(formation.timeout_ms);
+    match Nccl::join(collective, device, timeout, NCCL_JOIN_TIMEOUT) {
+        Ok(nccl) => Ok(Some(Box::new(nccl))),
+        Err(error @ CollectiveError::Library { .. }) => Err(error.into()),
+        Err(error) => {
+            missed(formation, &error, reports);
+            Ok(None)
+        }
+    }
+}
+
+fn missed(formation: &Formation, error: &CollectiveError, reports: &mut Reports<'_>) {
+    let rank = formation.seat.rank;
+    let message = format!("worker {rank} cannot join its group: {error}");
+    reports.event(None, Event::Warned { message });
+}
+
+/// NCCL connects CUDA devices: without one there is nothing to fall back to.
+fn backend(config: &Config) -> Backend {
+    match (config.resources.transport, config.resources.backend) {
+        (Transport::Nccl, Backend::Auto) => Backend::Cuda,
+        (_, backend) => backend,
     }
 }
 

@@ -1,6 +1,8 @@
 //! What is wrong is said in one place, with the right exit code, and nothing is written or lost.
 
-use crate::digits::{DIGITS, digits};
+use std::path::Path;
+
+use crate::digits::{DIGITS, digits, undisturbed};
 use crate::support::Trainer;
 
 #[test]
@@ -26,6 +28,33 @@ fn a_wrong_config_leaves_nothing_behind() {
     trainer
         .command(&["config", "check", binary.to_str().unwrap()])
         .fails_with(2, &["UTF-8"]);
+}
+
+/// Where there is no NCCL, a run that is to use it does not begin, and one that exists stays as it is.
+#[test]
+fn a_library_that_is_missing_is_said_at_the_start() {
+    if Path::new("/dev/nvidiactl").exists() {
+        return;
+    }
+    let nccl = "resources.transport=nccl";
+    let trainer = digits().set("resources.backend=auto").set(nccl);
+    let texts = ["NCCL cannot be used", "resources.transport"];
+    trainer.run().fails_with(3, &texts);
+    assert!(!trainer.runs_dir().exists());
+    let trainer = digits();
+    let mut run = trainer.start();
+    run.wait_for_step(10);
+    trainer.command(&["pause", "latest"]).succeeds();
+    run.wait().succeeds();
+    let journal = trainer.run_dir().join("events.jsonl");
+    let before = std::fs::read(&journal).unwrap();
+    let resume = ["resume", "latest", "--allow-config-change"];
+    let set = ["--set", "resources.backend=auto", "--set", nccl];
+    let answer = trainer.command(&[&resume[..], &set].concat());
+    answer.fails_with(3, &texts);
+    assert_eq!(std::fs::read(&journal).unwrap(), before);
+    trainer.command(&["resume", "latest", "--quiet"]).succeeds();
+    assert_eq!(trainer.weights("latest"), undisturbed());
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(crate) fn weights_alone() -> &'static str {
 }
 
 /// Processes that belong to a run: their command lines name nothing, their parent does.
-fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let text = fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace()

@@ -12,6 +12,7 @@ mod control;
 mod digits;
 mod display;
 mod failure;
+mod fast;
 mod group;
 mod nodes;
 mod query;

@@ -2,6 +2,7 @@
 //! between hosts: `scripts/measure_nodes.py`.
 
 use std::net::TcpListener;
+use std::path::Path;
 
 use rustix::process::Signal;
 
@@ -85,6 +86,64 @@ fn a_signal_to_all_nodes_is_one_wish_and_leaves_a_checkpoint() {
     assert_eq!(shown["state"], "paused");
     let last = shown["checkpoints"].as_array().unwrap().last().unwrap();
     assert_eq!(last["step"], shown["step"]);
+}
+
+/// Devices of a host are shared out on that host, here named by a variable.
+fn with_devices(trainer: Trainer, folder: &Path, names: &str) -> Trainer {
+    let folder = folder.join(names).display().to_string();
+    trainer
+        .environment("TRAINER_SLOTS", names)
+        .environment("TRAINER_SLOTS_DIR", &folder)
+}
+
+#[test]
+fn workers_take_devices_of_their_own_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = rendezvous();
+    let first = with_devices(node(SECRET), folder.path(), "a,b");
+    let second = with_devices(node(SECRET), folder.path(), "c,d,e");
+    let mut run = first.start_with(&options("2", "0", &at, "60"));
+    let other = second.start_with(&options("2", "1", &at, "60"));
+    run.wait_for_step(3);
+    let name = first.show("latest")["name"].clone();
+    let held = |trainer: &Trainer| {
+        let listed = trainer.command(&["slots", "--json"]).succeeds().json();
+        let devices = listed["devices"].as_array().unwrap().clone();
+        let held = devices.iter().filter(|device| device["run"] == name);
+        held.count()
+    };
+    assert_eq!((held(&first), held(&second)), (2, 2));
+    ends_as_alone(&first, run);
+    other.wait().succeeds();
+    assert_eq!((held(&first), held(&second)), (0, 0));
+}
+
+#[test]
+fn a_host_without_enough_devices_ends_the_run_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = rendezvous();
+    let first = with_devices(node(SECRET), folder.path(), "a,b");
+    let second = with_devices(node(SECRET), folder.path(), "c");
+    let run = first.start_with(&options("2", "0", &at, "60"));
+    let _other = second.start_with(&options("2", "1", &at, "60"));
+    run.wait().fails_with(3, &["devices of this host is free"]);
+}
+
+#[test]
+fn a_complete_run_leaves_other_nodes_nothing_to_do_either() {
+    let first = node(SECRET).set("train.epochs=1");
+    first.run_with(&["--quiet"]).succeeds();
+    let second = node(SECRET);
+    let at = rendezvous();
+    let resume = |trainer: &Trainer, place| {
+        let options = options("2", place, &at, "60");
+        let arguments = [&["resume", "latest", "--json"], options.as_slice()].concat();
+        Process::start(trainer.prepare(&arguments))
+    };
+    let (run, other) = (resume(&first, "0"), resume(&second, "1"));
+    let answer = run.wait().succeeds();
+    assert_eq!(answer.json()["state"], "completed");
+    other.wait().succeeds();
 }
 
 #[test]

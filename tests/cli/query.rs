@@ -38,6 +38,7 @@ fn show_tells_all_of_a_run() {
     assert_eq!(shown["step"], STEPS / 2);
     assert_eq!(shown["steps_total"], STEPS / 2);
     assert_eq!(shown["attempts"], 1);
+    assert_eq!(shown["workers"], 1);
     assert!(!shown["reason"].as_str().unwrap().is_empty());
     for split in ["train", "valid", "test"] {
         let loss = shown["metrics"][split]["loss"].as_f64().unwrap();
@@ -275,6 +276,7 @@ fn a_config_shows_itself() {
         .succeeds()
         .json();
     assert_eq!(shown["sha256"], first["sha256"]);
+    assert_eq!(shown["depends_on_workers"], false);
     assert_ne!(shown["sha256"], checked["sha256"]);
     let schema = trainer.command(&["config", "schema"]).succeeds().json();
     assert!(schema["properties"]["train"].is_object());

@@ -9,6 +9,7 @@ use std::time::Instant;
 use super::handshake::{GREETING_BYTES, Side, greeting, prove};
 use super::message::head;
 use super::*;
+use crate::config::SumOrder;
 
 const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(300);
@@ -187,7 +188,7 @@ fn garbage_in_place_of_a_call_is_a_mismatch() {
     ));
     let (mut rank, mut puppet) = with_puppet(LONG);
     puppet.write_all(&[0xee; 4096]).unwrap();
-    let reduction = Reduction::new(2, WorldSize::new(2));
+    let reduction = Reduction::new(2, WorldSize::new(2), SumOrder::Canonical);
     assert!(matches!(
         rank.sum(&reduction, 50),
         Err(CollectiveError::Mismatch { .. })
@@ -252,7 +253,7 @@ fn a_sum_that_stops_halfway_times_out() {
     };
     puppet.write_all(&head(&call, 0)).unwrap();
     puppet.write_all(&[0; 10]).unwrap();
-    let reduction = Reduction::new(2, WorldSize::new(2));
+    let reduction = Reduction::new(2, WorldSize::new(2), SumOrder::Canonical);
     match rank.sum(&reduction, 100) {
         Err(CollectiveError::TimedOut { missing, .. }) => assert_eq!(missing, [Rank::new(1)]),
         other => panic!("{other:?}"),

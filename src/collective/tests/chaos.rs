@@ -16,7 +16,7 @@ pub(super) fn mixtures_do_not_go_wrong(group: &mut Group) {
             let len = usize::try_from(mix(&[seed, 3]) % 600).unwrap();
             (seed, shards, len, expected(seed, shards, len))
         })
-        .filter(|(_, shards, ..)| Reduction::new(*shards, world).nodes_max() <= 3)
+        .filter(|(_, shards, ..)| canonical(*shards, world).nodes_max() <= 3)
         .collect();
     let calls = if world.get() > 4 { CALLS / 4 } else { CALLS };
     each(group, |rank| {

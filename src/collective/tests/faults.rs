@@ -1,4 +1,4 @@
-//! What happens when ranks do not do their part. Each test runs over shared memory and TCP.
+//! What happens when ranks do not do their part. Each test runs over shared memory, TCP, and NCCL's stand-in.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ const SHORT: Duration = Duration::from_millis(300);
 
 type Make = fn(u32, usize, usize, Duration) -> Group;
 
-const KINDS: [(&str, Make); 2] = [("shm", shm), ("tcp", tcp)];
+const KINDS: [(&str, Make); 3] = [("shm", shm), ("tcp", tcp), ("nccl", nccl)];
 
 type Act = fn(&mut dyn Collective) -> Result<(), CollectiveError>;
 
@@ -18,10 +18,7 @@ const WAITS: [Act; 6] = [
     |rank| rank.barrier(),
     |rank| rank.gather(b"x").map(|_| ()),
     |rank| rank.broadcast(Rank::new(1), &mut Vec::new()),
-    |rank| {
-        rank.sum(&Reduction::new(2, rank.world_size()), 100)
-            .map(|_| ())
-    },
+    |rank| rank.sum(&canonical(2, rank.world_size()), 100).map(|_| ()),
     |rank| rank.recv(Rank::new(1)).map(|_| ()),
     // More than any buffer between two ranks holds.
     |rank| rank.send(Rank::new(1), &vec![0; 64 << 20]),
@@ -119,7 +116,7 @@ fn a_rank_that_has_left_is_named_at_once() {
 #[test]
 fn ranks_that_disagree_all_learn_of_it() {
     fn sum(rank: &mut dyn Collective, shards: u32, len: usize) -> Result<(), CollectiveError> {
-        let reduction = Reduction::new(shards, rank.world_size());
+        let reduction = canonical(shards, rank.world_size());
         rank.sum(&reduction, len).map(|_| ())
     }
     let pairs: [(Act, Act); 6] = [

@@ -2,7 +2,7 @@
 
 use super::{Check, Parts, Target};
 use crate::config::form::METRIC_PREFIX;
-use crate::config::resources::Slots;
+use crate::config::resources::{Backend, Slots, Transport};
 use crate::config::train::Loss;
 use crate::config::unit::Every;
 
@@ -33,6 +33,19 @@ pub(super) fn check(parts: &Parts, check: &mut Check<'_>) {
             ),
             &["resources.devices", "resources.slots"],
             "name as many devices as there are workers",
+        );
+    }
+    if let Some(resources) = &parts.resources
+        && resources.transport == Transport::Nccl
+        && matches!(resources.backend, Backend::Flex | Backend::Tch)
+    {
+        check.refuse(
+            format!(
+                "NCCL connects CUDA devices, and backend \"{}\" has none",
+                resources.backend.as_str()
+            ),
+            &["resources.transport", "resources.backend"],
+            "remove `transport`, or set `backend` to \"cuda\"",
         );
     }
     if let (Some(train), Some(resources)) = (&parts.train, &parts.resources)

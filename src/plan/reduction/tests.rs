@@ -3,17 +3,13 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The tree by its definition, as text.
-fn defined(first: u32, count: u32) -> String {
-    if count == 1 {
-        return first.to_string();
+/// The tree by its definition, over texts.
+fn tree(texts: &[String]) -> String {
+    if let [only] = texts {
+        return only.clone();
     }
-    let left = count.next_power_of_two() / 2;
-    format!(
-        "({}+{})",
-        defined(first, left),
-        defined(first + left, count - left)
-    )
+    let (left, right) = texts.split_at(texts.len().next_power_of_two() / 2);
+    add(&tree(left), &tree(right))
 }
 
 /// The same tree over numbers.
@@ -23,6 +19,10 @@ fn serial(values: &[f32]) -> f32 {
     }
     let (left, right) = values.split_at(values.len().next_power_of_two() / 2);
     serial(left) + serial(right)
+}
+
+fn canonical(shards: u32, world: WorldSize) -> Reduction {
+    Reduction::new(shards, world, SumOrder::Canonical)
 }
 
 fn add(left: &str, right: &str) -> String {
@@ -56,7 +56,7 @@ fn any_number_of_ranks_gives_the_defined_tree() {
     for shards in 1..=40 {
         for world in 1..=9 {
             let world = WorldSize::new(world);
-            let reduction = Reduction::new(shards, world);
+            let reduction = canonical(shards, world);
             let mut nodes = Vec::new();
             let mut next = 0;
             for rank in (0..world.get()).map(Rank::new) {
@@ -75,9 +75,33 @@ fn any_number_of_ranks_gives_the_defined_tree() {
             }
             assert_eq!(next, shards);
             assert_eq!(nodes.len(), reduction.nodes().len());
-            assert_eq!(combined(&reduction, &nodes), defined(0, shards));
+            let all: Vec<String> = (0..shards).map(|shard| shard.to_string()).collect();
+            assert_eq!(combined(&reduction, &nodes), tree(&all));
         }
     }
+}
+
+#[test]
+fn the_fast_order_leaves_one_node_for_each_rank_that_has_shards() {
+    for shards in 1..=20 {
+        for world in 1..=9 {
+            let reduction = Reduction::new(shards, WorldSize::new(world), SumOrder::Fast);
+            let mut nodes = Vec::new();
+            for rank in (0..world).map(Rank::new) {
+                let mut sum = reduction.node_sum(rank);
+                for shard in reduction.shards_of(rank) {
+                    sum.push(shard.to_string(), |left, right| add(&left, &right));
+                    assert_eq!(sum.held(), 1);
+                }
+                let texts = sum.finish();
+                assert_eq!(texts.len(), reduction.nodes_of(rank).len());
+                nodes.extend(texts);
+            }
+            assert_eq!(nodes.len(), shards.min(world) as usize);
+            assert_eq!(combined(&reduction, &nodes), tree(&nodes));
+        }
+    }
+    assert_eq!(nodes_max(8, WorldSize::new(3), SumOrder::Fast), 1);
 }
 
 #[test]
@@ -98,7 +122,7 @@ fn nodes_are_the_largest_subtrees_of_any_range() {
             for end in start + 1..=shards {
                 let mut expected = Vec::new();
                 largest(0, shards, &(start..end), &mut expected);
-                assert_eq!(nodes_of(shards, start..end), expected);
+                assert_eq!(nodes_of(shards, start..end, SumOrder::Canonical), expected);
             }
         }
     }
@@ -107,7 +131,7 @@ fn nodes_are_the_largest_subtrees_of_any_range() {
 #[test]
 fn full_trees_are_recognised() {
     for (shards, world, full) in [(8, 4, true), (12, 8, true), (5, 4, false), (10, 8, false)] {
-        let reduction = Reduction::new(shards, WorldSize::new(world));
+        let reduction = canonical(shards, WorldSize::new(world));
         assert!(reduction.nodes.len().is_power_of_two());
         assert_eq!(reduction.full, full, "{shards} shards, {world} ranks");
     }
@@ -131,7 +155,7 @@ fn chunks_cover_a_vector_and_begin_at_cache_lines() {
 
 #[test]
 fn the_sum_of_nothing_is_zero() {
-    let reduction = Reduction::new(0, WorldSize::new(3));
+    let reduction = canonical(0, WorldSize::new(3));
     let mut out = [1.0; 5];
     reduction.combine(&[], &mut out);
     assert_eq!(out.map(f32::to_bits), [0; 5]);
@@ -149,7 +173,7 @@ proptest! {
             f32::from_bits(mixed % 0x0800_0000 + 0x3c00_0000) * if mixed & 1 == 0 { 1.0 } else { -1.0 }
         };
         let world = WorldSize::new(world);
-        let reduction = Reduction::new(shards, world);
+        let reduction = canonical(shards, world);
         let mut nodes: Vec<Vec<f32>> = Vec::new();
         for rank in (0..world.get()).map(Rank::new) {
             let mut sum = reduction.node_sum(rank);

@@ -30,8 +30,22 @@ fn a_finished_run_is_summed_up() {
     assert_eq!(summary.step, Step::new(7));
     assert_eq!(summary.steps_total, 100);
     assert_eq!(summary.attempts, Attempt::new(1));
+    assert_eq!(summary.workers, 1);
     assert_eq!(summary.metrics["train"]["loss"].step, Step::new(7));
     assert_eq!(summary.entries, 12);
+}
+
+#[test]
+fn the_last_group_says_how_many_workers_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let formed = |size| Event::GroupFormed {
+        world_size: crate::run::WorldSize::new(size),
+        slots: Vec::new(),
+        step: None,
+    };
+    let events = [(1, formed(4)), (1, sample::began(0)), (1, formed(3))];
+    let dir = sample::run_in(folder.path(), "a-00000001", &events);
+    assert_eq!(folded(&dir).workers, 3);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::Cluster;
 use super::connect::{PING, Sender, Side, authenticate, words};
 use super::message::{CLUSTER_VERSION, FromAgent, ToAgent, WorkerId};
+use super::slots::Slots;
 use crate::run::wire::{self, FromWorker, Job, Network};
 use crate::run::{Fault, FaultClass, Rank, RunDir, Token};
 use crate::supervisor::launch::{Launch, Launched, Processes};
@@ -144,6 +145,7 @@ fn attend(cluster: &Cluster, stream: &TcpStream, runs_dir: &Path) -> io::Result<
         token: cluster.token.clone(),
         runs_dir: runs_dir.to_path_buf(),
         workers: BTreeMap::new(),
+        slots: Slots::default(),
     };
     let ended = host.listen(stream);
     host.sender.close();
@@ -161,6 +163,7 @@ struct Host {
     token: Token,
     runs_dir: PathBuf,
     workers: BTreeMap<WorkerId, Worker>,
+    slots: Slots,
 }
 
 struct Worker {
@@ -208,13 +211,17 @@ impl Host {
             address: self.address,
             token: Some(self.token.clone()),
         });
-        match self.start(id, &job) {
+        let device = self.slots.of(&job);
+        let started = device.map_err(|fault| fault.message).and_then(|device| {
+            job.device = device;
+            self.start(id, &job).map_err(|error| error.to_string())
+        });
+        match started {
             Ok(worker) => {
                 self.workers.insert(id, worker);
             }
-            Err(error) => {
-                let why = FromAgent::NotLaunched(id, error.to_string());
-                let _ = self.sender.send(&why);
+            Err(why) => {
+                let _ = self.sender.send(&FromAgent::NotLaunched(id, why));
             }
         }
     }

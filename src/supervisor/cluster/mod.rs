@@ -14,6 +14,7 @@ mod connect;
 mod hub;
 mod message;
 mod place;
+mod slots;
 
 pub use agent::serve;
 pub(super) use hub::Hub;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::run::{Bench, Recorder, STEPS_PER_EPOCH, remembered};
-use crate::config::{Config, EarlyStopping, Every, Goal, Length, Optimizer};
+use crate::config::{Config, EarlyStopping, Every, Goal, Length, Optimizer, SumOrder};
 
 /// Batch normalisation, dropout, augmentation, clipping and a short last batch, in eight shards.
 fn eight_shards(config: &mut Config) {
@@ -98,4 +98,50 @@ fn memory_of_optimizers_and_early_stopping_goes_from_worker_to_worker() {
         &[(1, Some(6)), (2, Some(9)), (4, Some(12)), (2, None)],
     );
     assert_eq!(bench.newest("groups").step.get(), 16);
+}
+
+fn fast(config: &mut Config) {
+    eight_shards(config);
+    config.train.reduction = SumOrder::Fast;
+}
+
+#[test]
+fn the_fast_order_gives_the_same_run_for_the_same_number_of_workers() {
+    let bench = Bench::new(fast);
+    for size in [1, 2, 3, 8] {
+        let names = [format!("whole{size}"), format!("parts{size}")];
+        let whole = bench.train_groups(&names[0], &[(size, None)]);
+        let parts = [
+            (size, Some(3)),
+            (size, Some(STEPS_PER_EPOCH + 1)),
+            (size, None),
+        ];
+        let parts = bench.train_groups(&names[1], &parts);
+        assert_eq!(told(&parts), told(&whole), "{size} workers");
+        let (one, other) = (bench.newest(&names[0]), bench.newest(&names[1]));
+        assert!(one.model == other.model, "weights differ: {size} workers");
+        assert!(one.optimizer == other.optimizer, "{size} workers");
+    }
+}
+
+#[test]
+fn the_fast_order_stays_close_to_the_canonical_one() {
+    let mut canonical = Recorder::default();
+    Bench::new(eight_shards)
+        .train("alone", None, &mut canonical)
+        .unwrap();
+    let bench = Bench::new(fast);
+    for size in [1, 2, 3, 4, 8] {
+        let found = bench.train_groups(&format!("group{size}"), &[(size, None)]);
+        let pairs = found.losses().into_iter().zip(canonical.losses());
+        // Rounding grows with the steps: the first epoch.
+        for (step, (found, wanted)) in pairs.enumerate().take(5) {
+            let (found, wanted) = (f64::from_bits(found), f64::from_bits(wanted));
+            let error = (found - wanted).abs();
+            assert!(
+                error <= 1e-5 * wanted,
+                "{size} workers, step {step}: {found}, {wanted}"
+            );
+        }
+    }
 }

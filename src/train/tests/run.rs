@@ -13,7 +13,7 @@ use crate::collective::{Collective, Handle, Segment, Shm, Solo};
 use crate::config::{
     self, Activation, Checkpoint, Config, Data, Eval, Every, ImageData, ImageFormat, Keep,
     LayerConfig, Layers, Length, Log, Loss, Model, Normalize, Optimizer, Recovery, Resources,
-    Schedule, Slots, Split, Train,
+    Schedule, Slots, Split, SumOrder, Train,
 };
 use crate::data::Dataset;
 use crate::plan::nodes_max;
@@ -42,6 +42,7 @@ pub(in crate::train) fn config() -> Config {
             length: Length::Epochs(3),
             global_batch: 14,
             shards: 3,
+            reduction: SumOrder::Canonical,
             clip_norm: 1.0,
             loss: Loss::Auto,
             label_smoothing: 0.1,
@@ -245,7 +246,7 @@ impl Bench {
         groups: &[(u32, Option<u64>)],
     ) -> Recorder {
         let (checkpoints, dataset) = (self.checkpoints(name), self.dataset());
-        let shards = self.config.train.shards;
+        let train = &self.config.train;
         let mut trainees: Vec<(Trainee<'_>, Recorder)> = Vec::new();
         let mut reported = Recorder::default();
         for &(size, until) in groups {
@@ -257,9 +258,8 @@ impl Bench {
                 trainees.push((trainee.unwrap(), recorder));
             }
             let world = WorldSize::new(size);
-            let segment =
-                Segment::create(world, trainees[0].0.vector_len(), nodes_max(shards, world))
-                    .unwrap();
+            let nodes_max = nodes_max(train.shards, world, train.reduction);
+            let segment = Segment::create(world, trainees[0].0.vector_len(), nodes_max).unwrap();
             let join = |rank| Shm::join(&segment, Rank::new(rank), Duration::from_mins(1)).unwrap();
             let members: Vec<Shm> = (0..size).map(join).collect();
             let handles: Vec<_> = members.iter().map(Collective::handle).collect();

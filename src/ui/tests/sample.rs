@@ -302,6 +302,7 @@ pub(super) fn paused_summary() -> RunSummary {
         steps_total: STEPS,
         steps_per_epoch: EPOCH,
         attempts: Attempt::new(1),
+        workers: 1,
         best: Some(Best {
             metric: "validation/loss".into(),
             value: 0.025,

@@ -337,3 +337,48 @@ fn what_is_told_twice_is_recorded_once() {
     let recorded = [0, 1, 0, 1, 2].map(|index| machine.decide(told(index), at(2)).len());
     assert_eq!(recorded, [1, 1, 0, 0, 1]);
 }
+
+/// What a machine that sums in an order warns of when its three workers become `size`.
+fn warnings(order: SumOrder, size: u32) -> Vec<String> {
+    let mut machine = trio();
+    machine.order = order;
+    let mut actions = machine.decide(Cause::Resize(size, "a test".to_string()), at(2));
+    let added = (3..size).flat_map(|slot| [up(slot), waits(slot, None)]);
+    let causes: Vec<Cause> = added
+        .chain((0..3).map(|slot| waits(slot, Some(5))))
+        .collect();
+    for cause in causes {
+        actions.extend(machine.decide(cause, at(3)));
+    }
+    let warned = actions.into_iter().filter_map(|action| match action {
+        Action::Record(_, Event::Warned { message }) => Some(message),
+        _ => None,
+    });
+    warned.collect()
+}
+
+#[test]
+fn another_number_of_workers_is_warned_of_where_it_changes_the_result() {
+    for (size, text) in [(2, "2 after 3"), (4, "4 after 3")] {
+        let warned = warnings(SumOrder::Fast, size);
+        assert!(warned.len() == 1 && warned[0].contains(text), "{warned:?}");
+        assert!(warnings(SumOrder::Canonical, size).is_empty());
+    }
+    assert!(warnings(SumOrder::Fast, 3).is_empty());
+}
+
+#[test]
+fn a_single_worker_is_a_group_to_tell_of_after_several() {
+    let formed = |world| {
+        let mut machine = Machine::new(POLICY, RunState::Paused, Attempt::new(2), 1, 8);
+        machine.world = world;
+        machine.begin("test");
+        machine.decide(up(0), at(0));
+        let actions = machine.decide(waits(0, None), at(1));
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Record(_, Event::GroupFormed { .. })))
+    };
+    assert!(formed(Some(WorldSize::new(4))));
+    assert!(!formed(Some(WorldSize::new(1))) && !formed(None));
+}
