@@ -7,12 +7,14 @@ mod convolution;
 pub mod device;
 mod flat;
 mod fused;
+mod limit;
 mod mask;
 mod norm;
 
 pub use attention::{Rotation, causal_attention};
 pub use convolution::conv2d;
 pub use flat::{download, is_host, join, part, squared_norm, squared_norm_of, upload};
+pub use limit::{Limits, measure};
 pub use mask::dropout_mask;
 pub use norm::{
     BatchNormTrain, EPSILON, batch_norm_evaluate, batch_norm_train, layer_norm, rms_norm,
