@@ -6,12 +6,14 @@
 Run it in the root of the repository. `folder` makes JPEG files of 500 x 375 in a scratch folder; each sample is decoded,
 resized to 224 x 224, cropped with a padding of 16, flipped and normalised, by two workers of a DataLoader (Pillow and
 torchvision) and by two threads of ours. `digits` and `adult` are held in memory by both sides once they are read. A ratio is
-our samples per second over theirs, above 1 where we are faster: of the medians, with its spread over the rounds.
+our samples per second over theirs, above 1 where we are faster: of the medians, with its spread over the rounds. Those per
+second of processor time (all processes of a side) are much the same on a machine that others use, too.
 """
 
 import argparse
 import gzip
 import json
+import multiprocessing
 import os
 import statistics
 import subprocess
@@ -104,6 +106,16 @@ def torch_set(workload, folder):
     return TensorDataset(torch.stack(numbers, 1), torch.stack(codes, 1), targets)
 
 
+def processor_seconds(pids):
+    """Processor time of processes so far."""
+    total = 0.0
+    for pid in pids:
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
 def torch_side(workload, folder, seconds, batch):
     import torch
     from torch.utils.data import DataLoader
@@ -116,15 +128,17 @@ def torch_side(workload, folder, seconds, batch):
         while True:
             yield from loader
 
-    count, start = 0, None
+    count, start, cores, pids = 0, None, 0.0, []
     for batch in batches():
         if start is None:
-            start = time.perf_counter()
+            pids = [os.getpid(), *(child.pid for child in multiprocessing.active_children())]
+            start, cores = time.perf_counter(), processor_seconds(pids)
             continue
         count += len(batch[-1])
         if time.perf_counter() - start >= seconds:
             break
-    print(json.dumps({"samples_per_s": count / (time.perf_counter() - start)}))
+    elapsed, cores = time.perf_counter() - start, processor_seconds(pids) - cores
+    print(json.dumps({"samples_per_s": count / elapsed, "samples_per_core_s": count / max(cores, 1e-3)}))
 
 
 def answer(command):
@@ -148,14 +162,18 @@ def compare(args, workload, folder):
     seconds = ["--seconds", str(args.seconds)]
     our_command = [args.binary, "data", "bench", config, "--json", *seconds, "--set", "resources.threads=2"]
     their_command = [args.python, __file__, "--torch", workload, "--folder", folder, "--batch", str(batch), *seconds]
-    pairs = [(answer(our_command), answer(their_command)["samples_per_s"]) for _ in range(args.rounds)]
-    ours = statistics.median(one["samples_per_s"] for one, _ in pairs)
-    theirs = statistics.median(other for _, other in pairs)
-    ratios = [one["samples_per_s"] / other for one, other in pairs]
+    pairs = [(answer(our_command), answer(their_command)) for _ in range(args.rounds)]
+    return {what: shown(what, pairs) for what in ("samples_per_s", "samples_per_core_s")}
+
+
+def shown(what, pairs):
+    """Medians of both sides and their ratio, with its spread over the rounds."""
+    ours = statistics.median(one[what] for one, _ in pairs)
+    theirs = statistics.median(other[what] for _, other in pairs)
+    ratios = [one[what] / other[what] for one, other in pairs]
     return {
-        "samples_per_s": round(ours, 1),
-        "samples_per_core_s": round(statistics.median(one["samples_per_core_s"] for one, _ in pairs), 1),
-        "torch_samples_per_s": round(theirs, 1),
+        "ours": round(ours, 1),
+        "torch": round(theirs, 1),
         "ratio": round(ours / theirs, 3),
         "least": round(min(ratios), 3),
         "greatest": round(max(ratios), 3),

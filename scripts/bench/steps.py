@@ -19,8 +19,8 @@ import sys
 import tempfile
 import time
 
-# Steps that are measured and warm-up of a process: each about four seconds long on two slow cores.
-STEPS = {"gpt": (15, 4), "resnet20": (15, 4), "mlp": (400, 50), "digits": (300, 50)}
+# Steps that are measured, and steps of the warm-up, of a process.
+STEPS = {"gpt": (10, 3), "resnet20": (10, 3), "mlp": (100, 20), "digits": (100, 20)}
 
 
 def answer(command):
