@@ -2,6 +2,7 @@
 //!
 //! The map, top to bottom; a module imports only from lines below it.
 
+pub mod bench;
 pub mod checkpoint;
 pub mod cli;
 pub mod collective;

@@ -162,8 +162,8 @@ fn draw(schema: &Value, seed: u64) -> String {
     let mut sampler = Sampler { state: seed };
     let mut config = sampler.sample(schema);
     let model = match config["data"]["kind"].as_str().unwrap() {
-        "table" => "mlp",
-        "images" => "resnet",
+        "table" | "synthetic_table" => "mlp",
+        "images" | "synthetic_images" => "resnet",
         _ => "gpt",
     };
     let models = schema["properties"]["model"]["oneOf"].as_array().unwrap();

@@ -22,8 +22,9 @@ fn root() -> &'static Path {
 }
 
 fn shipped() -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = fs::read_dir(root().join("configs"))
-        .unwrap()
+    let mut found: Vec<PathBuf> = ["configs", "configs/bench"]
+        .iter()
+        .flat_map(|folder| fs::read_dir(root().join(folder)).unwrap())
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|end| end == "toml"))
         .collect();
@@ -87,7 +88,7 @@ fn gzip(path: &Path, bytes: &[u8]) {
 #[test]
 fn every_config_is_checked_and_says_the_same_when_resolved() {
     let shipped = shipped();
-    assert!(shipped.len() >= 4, "{shipped:?}");
+    assert!(shipped.len() >= 8, "{shipped:?}");
     for path in shipped {
         let text = fs::read_to_string(&path).unwrap();
         let source = Source {
@@ -186,4 +187,16 @@ fn text_trains_on_a_stand_in() {
     let shown = train(folder.path(), "text.toml", &set);
     let loss = shown["metrics"]["valid"]["loss"].as_f64().unwrap();
     assert!(loss < 257f64.ln(), "{loss}");
+}
+
+/// They need no files: not even `assets/` is there.
+#[test]
+fn what_is_benchmarked_trains() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, batch) in [("gpt", 2), ("resnet20", 4), ("mlp", 512), ("digits", 64)] {
+        let config = format!("bench/{name}.toml");
+        let batch = format!("train.global_batch={batch}");
+        let shown = train(folder.path(), &config, &["train.steps=2", &batch]);
+        assert_eq!(shown["step"], 2, "{name}: {shown}");
+    }
 }

@@ -83,6 +83,8 @@ pub(super) enum Command {
     Rm(Rm),
     /// Print layers, shapes, parameters and memory of a config's model
     Model(ConfigFile),
+    /// Measure training steps of a config, beside what this machine reaches
+    Bench(Bench),
     /// Check a config, show it with every default, or print the JSON Schema
     Config {
         /// What to do with it.
@@ -120,6 +122,43 @@ pub(super) struct ConfigFile {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// `trainer bench`.
+#[derive(Debug, Args)]
+pub(super) struct Bench {
+    /// Config file (TOML)
+    #[arg(value_name = "CONFIG", value_hint = ValueHint::FilePath)]
+    pub(super) config: PathBuf,
+    /// Changed keys.
+    #[command(flatten)]
+    pub(super) set: Overrides,
+    /// Steps that are measured
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=STEPS_MAX))]
+    pub(super) steps: u64,
+    /// Steps before them that are not
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=STEPS_MAX))]
+    pub(super) warmup: u64,
+    /// Compare with what `--json` printed at another time
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) against: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Most steps of a measurement; each is remembered.
+const STEPS_MAX: u64 = 1_000_000;
+
+/// `trainer data bench`.
+#[derive(Debug, Args)]
+pub(super) struct DataBench {
+    /// The config.
+    #[command(flatten)]
+    pub(super) file: ConfigFile,
+    /// How long batches are taken, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) seconds: u64,
 }
 
 /// `--set`.
@@ -364,6 +403,8 @@ pub(super) enum ConfigCommand {
 pub(super) enum DataCommand {
     /// Read, split and validate the data as a run would, and show them on one screen
     Inspect(ConfigFile),
+    /// Measure how fast training batches come from the files, with nobody who trains on them
+    Bench(DataBench),
 }
 
 /// Shells with completion.

@@ -1,14 +1,16 @@
-//! `trainer data inspect`: the data as a run would see them, on one screen.
+//! `trainer data inspect`: the data as a run would see them, on one screen. `trainer data bench`: how
+//! fast they become batches.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::bench::{self, Loading};
 use crate::data::Dataset;
 use crate::run::{DataSummary, PartSummary};
 use crate::ui::{Table, Tone, count, printable};
 
-use super::args::{ConfigFile, DataCommand};
+use super::args::{ConfigFile, DataBench, DataCommand};
 use super::json::{self, FORMAT};
 use super::load::load;
 use super::outcome::{CommandResult, Outcome};
@@ -28,12 +30,81 @@ struct DataJson<'a> {
     seconds: f64,
 }
 
-/// Reads, splits and validates, as a run does before its first step; writes nothing.
-pub(super) fn data(command: &DataCommand, out: &mut dyn Write) -> CommandResult {
-    let DataCommand::Inspect(file) = command;
-    inspect(file, out)
+#[derive(Serialize)]
+struct LoadingJson<'a> {
+    format: u32,
+    kind: &'a str,
+    samples: u64,
+    open_seconds: f64,
+    batches: u64,
+    delivered: u64,
+    seconds: f64,
+    core_seconds: f64,
+    samples_per_s: f64,
+    samples_per_core_s: f64,
 }
 
+/// Looks at data in one way or another.
+pub(super) fn data(command: &DataCommand, out: &mut dyn Write) -> CommandResult {
+    match command {
+        DataCommand::Inspect(file) => inspect(file, out),
+        DataCommand::Bench(args) => measure(args, out),
+    }
+}
+
+/// Takes batches as fast as they come.
+fn measure(args: &DataBench, out: &mut dyn Write) -> CommandResult {
+    let config = load(&args.file.config, &args.file.set.set)?.config;
+    let found = bench::loading(&config, args.seconds)?;
+    if args.file.json {
+        let shown = LoadingJson {
+            format: FORMAT,
+            kind: &found.kind,
+            samples: found.samples,
+            open_seconds: found.open_seconds,
+            batches: found.batches,
+            delivered: found.delivered,
+            seconds: found.seconds,
+            core_seconds: found.core_seconds,
+            samples_per_s: found.samples_per_s(),
+            samples_per_core_s: found.samples_per_core_s(),
+        };
+        json::pretty(&shown, out)?;
+    } else {
+        print_loading(&found, out)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn print_loading(found: &Loading, out: &mut dyn Write) -> io::Result<()> {
+    let screen = Screen::stdout();
+    let mut facts = Table::new(&[]).fit(screen.columns).style(screen.style);
+    let mut fact = |label: &str, value: String| {
+        facts.toned_row(vec![
+            (Tone::Faint, label.to_string()),
+            (Tone::Normal, value),
+        ]);
+    };
+    let (samples, opened) = (count(found.samples), found.open_seconds);
+    fact("data", format!("{}, {samples} samples", found.kind));
+    fact("opened in", format!("{opened:.3} s"));
+    let (delivered, seconds) = (count(found.delivered), found.seconds);
+    let batches = count(found.batches);
+    fact(
+        "delivered",
+        format!("{delivered} samples in {batches} batches in {seconds:.1} s"),
+    );
+    fact("samples", format!("{:.0} a second", found.samples_per_s()));
+    let per_core = found.samples_per_core_s();
+    let cores = found.core_seconds / seconds;
+    fact(
+        "per core",
+        format!("{per_core:.0} a second, on {cores:.1} cores"),
+    );
+    facts.print(0, out)
+}
+
+/// Reads, splits and validates, as a run does before its first step; writes nothing.
 fn inspect(file: &ConfigFile, out: &mut dyn Write) -> CommandResult {
     let config = load(&file.config, &file.set.set)?.config;
     let dataset = Dataset::open(&config.data, config.seed, None)?;

@@ -11,8 +11,8 @@ use crate::worker;
 use super::args::{Cli, Command, Global};
 use super::outcome::{CommandResult, Outcome, Stop};
 use super::{
-    checkpoint, checkpoints, completions, config, data, logs, ls, man, metrics, model, pause,
-    resize, resume, rm, run, show, slots,
+    bench, checkpoint, checkpoints, completions, config, data, logs, ls, man, metrics, model,
+    pause, resize, resume, rm, run, show, slots,
 };
 
 /// Runs the command line `arguments`, the program's name first.
@@ -78,6 +78,7 @@ fn dispatch(cli: &Cli, out: &mut dyn Write) -> CommandResult {
         Command::Slots(args) => slots::slots(args, out),
         Command::Rm(args) => rm::rm(args, runs_dir, quiet, out),
         Command::Model(args) => model::model(args, out),
+        Command::Bench(args) => bench::bench(args, out),
         Command::Config { command } => config::config(command, quiet, out),
         Command::Data { command } => data::data(command, out),
         Command::Completions { shell } => completions::completions(*shell, out),

@@ -6,6 +6,7 @@
 //! Refuses to: train, or write into a run directory itself.
 
 mod args;
+mod bench;
 mod checkpoint;
 mod checkpoints;
 mod completions;

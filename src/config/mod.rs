@@ -43,8 +43,8 @@ mod unit;
 
 pub use checkpoint::{Checkpoint, Keep};
 pub use data::{
-    Augment, Columns, Data, ImageData, ImageFormat, Normalize, Split, TableData, TableFormat, Task,
-    TextData, TextFormat,
+    Augment, Columns, Data, ImageData, ImageFormat, Normalize, Split, SyntheticImages,
+    SyntheticTable, SyntheticText, TableData, TableFormat, Task, TextData, TextFormat,
 };
 pub use diagnostic::{Diagnostics, Report, Source};
 pub use difference::difference;

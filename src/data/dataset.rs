@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::batch::{AugmentKey, Batch, Input, InputShape, Part, Target, TargetShape};
 use super::prepared::{Earlier, FileRecord, Preparation};
-use super::{image, table, text};
+use super::{image, synthetic, table, text};
 use crate::config::Data;
 use crate::run::{DataSummary, Fault, PartSummary, SampleId};
 
@@ -94,6 +94,9 @@ impl Dataset {
             Data::Table(config) => ("table", table::open(config, seed, &earlier)?),
             Data::Images(config) => ("images", image::open(config, seed, &earlier)?),
             Data::Text(config) => ("text", text::open(config, seed, &earlier)?),
+            Data::SyntheticTable(config) => ("table", synthetic::table(config, seed, &earlier)?),
+            Data::SyntheticImages(config) => ("images", synthetic::images(config, seed, &earlier)?),
+            Data::SyntheticText(config) => ("text", synthetic::text(config, seed, &earlier)?),
         };
         let mut summary = if let Some(found) = &earlier.prepared {
             found.summary.clone()

@@ -20,6 +20,7 @@ mod prepared;
 mod source;
 mod split;
 mod summary;
+mod synthetic;
 mod table;
 mod text;
 mod token_file;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::image::ImagePreparation;
 use super::source::{damaged, read_stored, sha256_hex};
+use super::synthetic::SyntheticPreparation;
 use super::table::TablePreparation;
 use super::text::TextPreparation;
 use crate::config::{Data, Split};
@@ -54,6 +55,8 @@ pub(super) enum Preparation {
     Images(ImagePreparation),
     /// Of text.
     Text(TextPreparation),
+    /// Of random samples.
+    Synthetic(SyntheticPreparation),
 }
 
 /// The whole file.
@@ -237,18 +240,17 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
 /// What of `[data]` (and the seed, where it splits) decides which samples there are.
 fn settings(config: &Data, seed: u64) -> Result<Value, Fault> {
     let mut settings = serde_json::to_value(config).map_err(|error| unserializable(&error))?;
-    let (validation, test) = match config {
-        Data::Table(table) => (&table.validation, &table.test),
-        Data::Images(images) => (&images.validation, &images.test),
-        Data::Text(text) => (&text.validation, &text.test),
-    };
+    let (validation, test) = (config.validation(), config.test());
     let Value::Object(map) = &mut settings else {
         return Err(Fault::internal("the data section is no object"));
     };
     for key in SETTINGS_LEFT_OUT {
         map.remove(key);
     }
-    let mut seeded = false;
+    let mut seeded = matches!(
+        config,
+        Data::SyntheticTable(_) | Data::SyntheticImages(_) | Data::SyntheticText(_)
+    );
     for (key, split) in [("validation", validation), ("test", test)] {
         seeded |= matches!(split, Split::Fraction(_));
         if matches!(split, Split::Path(_)) {

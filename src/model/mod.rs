@@ -24,6 +24,7 @@ mod summary;
 mod transformer;
 mod value;
 mod weights;
+mod work;
 
 #[cfg(test)]
 mod tests;
@@ -39,3 +40,4 @@ pub use parameter::{BufferSpec, Initial, ParameterId, ParameterSpec};
 pub use parameters::{BATCH_NORM_MOMENTUM, Buffers, Parameters};
 pub use shape::Shape;
 pub use summary::{MemoryEstimate, layer_table, memory_table};
+pub use work::Work;

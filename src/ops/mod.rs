@@ -7,6 +7,7 @@ mod convolution;
 pub mod device;
 mod flat;
 mod fused;
+mod limit;
 mod linear;
 mod mask;
 mod norm;
@@ -16,6 +17,7 @@ pub(crate) mod vector;
 pub use attention::{Heads, Rotation, WeightDropout, causal_attention};
 pub use convolution::conv2d;
 pub use flat::{download, is_host, join, part, squared_norm, squared_norm_of, upload};
+pub use limit::{Limits, measure};
 pub use linear::{bias_gelu, embedding, gelu, linear, swiglu, with_gradient};
 pub use mask::dropout_mask;
 pub use norm::{

@@ -18,6 +18,8 @@ pub enum Purpose {
     Dropout = 4,
     /// Augmentation of a sample.
     Augment = 5,
+    /// Random samples.
+    Synthetic = 6,
 }
 
 /// Random numbers of one purpose at one place.

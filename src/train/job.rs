@@ -55,8 +55,8 @@ pub struct Job<'a> {
     pub dataset: Arc<Dataset>,
     /// Where tensors live, without autodiff.
     pub device: Device,
-    /// Directory that checkpoints are written to.
-    pub checkpoints: &'a Path,
+    /// Directory that checkpoints are written to; without one, none are written.
+    pub checkpoints: Option<&'a Path>,
     /// Checkpoint to continue from.
     pub checkpoint: Box<FindCheckpoint<'a>>,
     /// Place of this process among the workers of the run, for what it says of itself.
@@ -267,7 +267,8 @@ impl<'a> Trainee<'a> {
         }
         let seat = group.seat();
         if seat.is_first() && self.saver.is_none() {
-            self.saver = Some(Saver::start(self.job.checkpoints, &config.checkpoint, step));
+            let start = |folder| Saver::start(folder, &config.checkpoint, step);
+            self.saver = self.job.checkpoints.map(start);
         }
         let batches = Prefetcher::start(
             Arc::clone(&self.job.dataset),

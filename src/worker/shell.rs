@@ -99,7 +99,7 @@ fn work(job: &Job, reports: &mut Reports<'_>) -> Result<Outcome, Fault> {
         config_sha256: &job.config_sha256,
         dataset,
         device: device?,
-        checkpoints: &checkpoints,
+        checkpoints: Some(&checkpoints),
         checkpoint: Box::new(|reporter: &mut dyn Reporter| {
             find_checkpoint(&checkpoints, job.checkpoint.as_deref(), reporter)
         }),

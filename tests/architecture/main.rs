@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use source::{Source, read_tree};
 
 /// The modules, top to bottom; a module imports only from those after it.
-const LAYERS: [&str; 15] = [
+const LAYERS: [&str; 16] = [
     "cli",
     "ui",
     "supervisor",
     "worker",
+    "bench",
     "train",
     "model",
     "ops",

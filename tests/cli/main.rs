@@ -8,6 +8,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bench;
 mod control;
 mod digits;
 mod display;

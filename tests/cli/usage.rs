@@ -14,6 +14,7 @@ fn help_and_version_go_to_standard_output() {
         "logs",
         "checkpoints",
         "pause",
+        "bench",
     ] {
         trainer.command(&["--help"]).succeeds().prints(command);
         trainer

@@ -11,7 +11,10 @@ pub(super) fn check(parts: &Parts, check: &mut Check<'_>) {
     match data {
         Data::Table(data) => columns(data, check),
         Data::Images(data) => images(data, check),
-        Data::Text(_) => {}
+        Data::Text(_)
+        | Data::SyntheticTable(_)
+        | Data::SyntheticImages(_)
+        | Data::SyntheticText(_) => {}
     }
 }
 
@@ -21,6 +24,7 @@ fn parts_of(data: &Data, check: &mut Check<'_>) {
         Data::Table(data) => &data.train,
         Data::Images(data) => &data.train,
         Data::Text(data) => &data.train,
+        Data::SyntheticTable(_) | Data::SyntheticImages(_) | Data::SyntheticText(_) => return,
     };
     let parts = [
         ("data.validation", data.validation()),

@@ -107,8 +107,10 @@ impl Parts {
 
     fn target(&self) -> Target {
         match &self.data {
-            Some(Data::Images(_)) => Target::Classes,
-            Some(Data::Text(_)) => Target::Tokens,
+            Some(Data::Images(_) | Data::SyntheticImages(_) | Data::SyntheticTable(_)) => {
+                Target::Classes
+            }
+            Some(Data::Text(_) | Data::SyntheticText(_)) => Target::Tokens,
             Some(Data::Table(data)) => match data.task {
                 Task::Classification => Target::Classes,
                 Task::Regression => Target::Number,

@@ -1,7 +1,7 @@
 //! Contradictions within `[model]`, and with the kind of data.
 
 use super::{Check, Parts};
-use crate::config::data::Data;
+use crate::config::data::{Data, Nature};
 use crate::config::model::{Block, Gpt, Model, Position, Resnet, Stem};
 use crate::config::optimizer::Optimizer;
 
@@ -31,16 +31,17 @@ pub(super) fn check(parts: &Parts, check: &mut Check<'_>) {
 
 /// Each family takes one kind of data; the mlp also takes images, flattened.
 fn kinds(model: &Model, data: &Data, check: &mut Check<'_>) {
-    let (model, takes) = match (model, data) {
-        (Model::Mlp(_), Data::Text(_)) => ("an mlp", "tables or images"),
-        (Model::Resnet(_), Data::Table(_) | Data::Text(_)) => ("a resnet", "images"),
-        (Model::Gpt(_), Data::Table(_) | Data::Images(_)) => ("a gpt", "text"),
+    let nature = data.nature();
+    let (model, takes) = match (model, nature) {
+        (Model::Mlp(_), Nature::Text) => ("an mlp", "tables or images"),
+        (Model::Resnet(_), Nature::Table | Nature::Text) => ("a resnet", "images"),
+        (Model::Gpt(_), Nature::Table | Nature::Images) => ("a gpt", "text"),
         (Model::Mlp(_) | Model::Resnet(_) | Model::Gpt(_) | Model::Layers(_), _) => return,
     };
-    let (data, fitting) = match data {
-        Data::Table(_) => ("a table", "mlp"),
-        Data::Images(_) => ("images", "resnet"),
-        Data::Text(_) => ("text", "gpt"),
+    let (data, fitting) = match nature {
+        Nature::Table => ("a table", "mlp"),
+        Nature::Images => ("images", "resnet"),
+        Nature::Text => ("text", "gpt"),
     };
     check.refuse(
         format!("{model} takes {takes}, and the data are {data}"),

@@ -78,32 +78,81 @@ pub(super) fn write(
         .zip(scale)
     {
         if change == Change::NONE {
-            for (value, &byte) in out.iter_mut().zip(plane) {
-                *value = table[usize::from(byte)];
-            }
+            look_up(out.iter_mut(), plane.iter(), table);
             continue;
         }
+        let black = table[0];
         for (y, row_out) in out.chunks_exact_mut(width).enumerate() {
             let row = y
                 .checked_add_signed(change.down)
-                .and_then(|row| plane.chunks_exact(width).nth(row));
-            for (x, value) in row_out.iter_mut().enumerate() {
-                let x = if change.flip { width - 1 - x } else { x };
-                let byte = row
-                    .zip(x.checked_add_signed(change.right))
-                    .and_then(|(row, x)| row.get(x))
-                    .copied()
-                    .unwrap_or(0);
-                *value = table[usize::from(byte)];
+                .filter(|&row| row < height);
+            let Some(row) = row else {
+                row_out.fill(black);
+                continue;
+            };
+            let row = &plane[row * width..(row + 1) * width];
+            // Columns of the window that lie within the row, and what they show.
+            let shift = change.right.unsigned_abs().min(width);
+            let (inside, shown) = if change.right < 0 {
+                (shift..width, &row[..width - shift])
+            } else {
+                (0..width - shift, &row[shift..])
+            };
+            // A flip turns the window around.
+            let inside = if change.flip {
+                width - inside.end..width - inside.start
+            } else {
+                inside
+            };
+            row_out[..inside.start].fill(black);
+            row_out[inside.end..].fill(black);
+            let values = row_out[inside].iter_mut();
+            if change.flip {
+                look_up(values, shown.iter().rev(), table);
+            } else {
+                look_up(values, shown.iter(), table);
             }
         }
     }
 }
 
+fn look_up<'a>(
+    values: impl Iterator<Item = &'a mut f32>,
+    bytes: impl Iterator<Item = &'a u8>,
+    table: &[f32; 256],
+) {
+    for (value, &byte) in values.zip(bytes) {
+        *value = table[usize::from(byte)];
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::run::Epoch;
+
+    proptest! {
+        #[test]
+        fn every_pixel_comes_from_its_place(
+            [height, width] in [1usize..9, 1..9], down in -12isize..12, right in -12isize..12,
+            flip: bool
+        ) {
+            let geometry = Geometry::new(1, height, width).unwrap();
+            let plane: Vec<u8> = (1..=u8::try_from(height * width).unwrap()).collect();
+            let mut out = vec![-1.0; height * width];
+            write(&plane, geometry, Change { flip, down, right }, &identity(), &mut out);
+            for (place, value) in out.iter().enumerate() {
+                let (y, x) = (place / width, place % width);
+                let x = if flip { width - 1 - x } else { x };
+                let row = y.checked_add_signed(down).filter(|&row| row < height);
+                let column = x.checked_add_signed(right).filter(|&column| column < width);
+                let byte = row.zip(column).map_or(0, |(row, column)| plane[row * width + column]);
+                prop_assert!((value - f32::from(byte)).abs() < 1e-3, "{value} is not {byte}");
+            }
+        }
+    }
 
     fn identity() -> Scale {
         scale(&[0.0], &[1.0 / 255.0])

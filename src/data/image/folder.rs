@@ -3,10 +3,10 @@
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use image::{ImageDecoder, ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 use rayon::prelude::*;
 
-use super::resize::resize;
+use super::resize::{resize, resize_colours};
 use super::store::{Geometry, SIDE_MAX};
 use crate::data::nearest::nearest;
 use crate::data::prepared::FileRecord;
@@ -230,23 +230,21 @@ impl Folder {
     pub(super) fn decode(&self, index: usize, to: Geometry) -> Result<Vec<u8>, Fault> {
         let path = &self.files[index].path;
         let bytes = read_stored(path, FILE_BYTES_MAX)?;
-        let own = header(path, &bytes)?;
-        let picture = reader(path, &bytes)?
-            .decode()
-            .map_err(|error| undecodable(path, &error))?;
+        let decoder = decoder(path, &bytes)?;
         let from = Geometry {
             channels: to.channels,
-            ..own
+            ..claimed(path, &decoder)?
         };
-        let planes = if to.channels == 1 {
-            picture.into_luma8().into_raw()
+        if decoder.total_bytes() > DECODE_BYTES_MAX {
+            return Err(damaged(path, "decoding it takes too much memory"));
+        }
+        let picture =
+            DynamicImage::from_decoder(decoder).map_err(|error| undecodable(path, &error))?;
+        if to.channels == 1 {
+            resize(&picture.into_luma8().into_raw(), from, to)
         } else {
-            let pixels = picture.into_rgb8().into_raw();
-            (0..3)
-                .flat_map(|channel| pixels.iter().copied().skip(channel).step_by(3))
-                .collect()
-        };
-        resize(&planes, from, to)
+            resize_colours(&picture.into_rgb8().into_raw(), from, to)
+        }
     }
 }
 
@@ -268,12 +266,20 @@ fn reader<'a>(path: &Path, bytes: &'a [u8]) -> Result<ImageReader<Cursor<&'a [u8
 
 /// The shape that a file's header claims.
 fn header(path: &Path, bytes: &[u8]) -> Result<Geometry, Fault> {
+    claimed(path, &decoder(path, bytes)?)
+}
+
+/// A decoder that has read the header.
+fn decoder<'a>(path: &Path, bytes: &'a [u8]) -> Result<impl ImageDecoder + 'a, Fault> {
     if bytes.is_empty() {
         return Err(damaged(path, "it is empty"));
     }
-    let decoder = reader(path, bytes)?
+    reader(path, bytes)?
         .into_decoder()
-        .map_err(|error| undecodable(path, &error))?;
+        .map_err(|error| undecodable(path, &error))
+}
+
+fn claimed(path: &Path, decoder: &impl ImageDecoder) -> Result<Geometry, Fault> {
     let (width, height) = decoder.dimensions();
     let channels = if decoder.color_type().has_color() {
         3

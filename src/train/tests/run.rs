@@ -225,7 +225,7 @@ impl Bench {
             config_sha256: "test",
             dataset,
             device: Device::flex(),
-            checkpoints,
+            checkpoints: Some(checkpoints),
             checkpoint: Box::new(move |_: &mut dyn Reporter| {
                 Ok(checkpoint
                     .take()
