@@ -86,7 +86,8 @@ pub fn training(config: &Config, warmup: u64, steps: u64) -> Result<Training, Fa
         slot: Rank::new(0),
     };
     let mut trainee = Trainee::new(job, &mut stopwatch)?;
-    let nodes = nodes_max(config.train.shards, WorldSize::new(1));
+    let train = &config.train;
+    let nodes = nodes_max(train.shards, WorldSize::new(1), train.reduction);
     let alone = Box::new(Solo::new(trainee.vector_len(), nodes));
     if trainee.train(alone, &mut stopwatch)? == Ended::Interrupted {
         return Err(Fault::internal("a worker that is alone was interrupted"));
