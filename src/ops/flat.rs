@@ -72,20 +72,23 @@ pub fn squared_norm_of(values: &[f32]) -> f64 {
     let partial: Vec<f64> = values
         .par_chunks(CHUNK)
         .map(|chunk| {
-            vectorized(|| {
-                // Sixteen sums side by side: the compiler vectorises them.
-                let mut lanes = [0f64; 16];
-                let mut groups = chunk.chunks_exact(16);
-                for group in &mut groups {
-                    for (lane, &value) in lanes.iter_mut().zip(group) {
+            vectorized(
+                #[inline(always)]
+                || {
+                    // Sixteen sums side by side: the compiler vectorises them.
+                    let mut lanes = [0f64; 16];
+                    let mut groups = chunk.chunks_exact(16);
+                    for group in &mut groups {
+                        for (lane, &value) in lanes.iter_mut().zip(group) {
+                            *lane += f64::from(value) * f64::from(value);
+                        }
+                    }
+                    for (lane, &value) in lanes.iter_mut().zip(groups.remainder()) {
                         *lane += f64::from(value) * f64::from(value);
                     }
-                }
-                for (lane, &value) in lanes.iter_mut().zip(groups.remainder()) {
-                    *lane += f64::from(value) * f64::from(value);
-                }
-                lanes.iter().sum()
-            })
+                    lanes.iter().sum()
+                },
+            )
         })
         .collect();
     partial.iter().sum()

@@ -9,6 +9,9 @@
 )]
 
 /// Runs a loop compiled for the widest vectors this processor has.
+///
+/// The closure needs `#[inline(always)]`: on its own it would be compiled for the oldest processor, where
+/// a fused multiplication and addition is a call.
 #[inline(always)]
 pub(crate) fn vectorized<T>(function: impl FnOnce() -> T) -> T {
     pulp::Arch::new().dispatch(function)

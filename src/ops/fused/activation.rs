@@ -34,7 +34,10 @@ fn map(x: &[f32], function: impl Fn(f32) -> f32 + Sync) -> Vec<f32> {
     let mut y = vec![0f32; x.len()];
     let tasks = y.par_chunks_mut(TASK).zip(x.par_chunks(TASK));
     tasks.for_each(|(y, x)| {
-        vectorized(|| y.iter_mut().zip(x).for_each(|(y, &x)| *y = function(x)));
+        vectorized(
+            #[inline(always)]
+            || y.iter_mut().zip(x).for_each(|(y, &x)| *y = function(x)),
+        );
     });
     y
 }
@@ -71,7 +74,10 @@ impl Operation<1> for Gelu {
         values(&x, |x| {
             let tasks = for_x.par_chunks_mut(TASK).zip(x.par_chunks(TASK));
             tasks.for_each(|(g, x)| {
-                vectorized(|| g.iter_mut().zip(x).for_each(|(g, &x)| *g *= gelu_slope(x)));
+                vectorized(
+                    #[inline(always)]
+                    || g.iter_mut().zip(x).for_each(|(g, &x)| *g *= gelu_slope(x)),
+                );
             });
         });
         [Some(tensor(for_x, shape))]
@@ -96,13 +102,16 @@ impl Operation<2> for BiasGelu {
                     .par_chunks_mut(ROWS * width)
                     .zip(x.par_chunks(ROWS * width));
                 tasks.for_each(|(y, x)| {
-                    vectorized(|| {
-                        for (y, x) in y.chunks_mut(width).zip(x.chunks(width)) {
-                            for ((y, &x), &bias) in y.iter_mut().zip(x).zip(bias) {
-                                *y = gelu_of(x + bias);
+                    vectorized(
+                        #[inline(always)]
+                        || {
+                            for (y, x) in y.chunks_mut(width).zip(x.chunks(width)) {
+                                for ((y, &x), &bias) in y.iter_mut().zip(x).zip(bias) {
+                                    *y = gelu_of(x + bias);
+                                }
                             }
-                        }
-                    });
+                        },
+                    );
                 });
             });
         });
@@ -124,7 +133,12 @@ impl Operation<2> for BiasGelu {
                     .par_chunks_mut(ROWS * width)
                     .zip(x.par_chunks(ROWS * width));
                 let partial: Vec<Vec<f32>> = tasks
-                    .map(|(g, x)| vectorized(|| back_rows(g, x, bias)))
+                    .map(|(g, x)| {
+                        vectorized(
+                            #[inline(always)]
+                            || back_rows(g, x, bias),
+                        )
+                    })
                     .collect();
                 add_up(&partial, width)
             })
@@ -165,11 +179,14 @@ impl Operation<2> for SwiGlu {
                     .zip(gate.par_chunks(TASK))
                     .zip(value.par_chunks(TASK));
                 tasks.for_each(|((y, gate), value)| {
-                    vectorized(|| {
-                        for ((y, &gate), &value) in y.iter_mut().zip(gate).zip(value) {
-                            *y = gate * sigmoid(gate) * value;
-                        }
-                    });
+                    vectorized(
+                        #[inline(always)]
+                        || {
+                            for ((y, &gate), &value) in y.iter_mut().zip(gate).zip(value) {
+                                *y = gate * sigmoid(gate) * value;
+                            }
+                        },
+                    );
                 });
             });
         });
@@ -193,15 +210,18 @@ impl Operation<2> for SwiGlu {
                     .zip(gate.par_chunks(TASK))
                     .zip(value.par_chunks(TASK));
                 tasks.for_each(|(((for_gate, g), gate), value)| {
-                    vectorized(|| {
-                        let numbers = for_gate.iter_mut().zip(g).zip(gate).zip(value);
-                        for (((for_gate, g), &gate), &value) in numbers {
-                            let s = sigmoid(gate);
-                            let silu = gate * s;
-                            *for_gate = *g * value * silu.mul_add(1.0 - s, s);
-                            *g *= silu;
-                        }
-                    });
+                    vectorized(
+                        #[inline(always)]
+                        || {
+                            let numbers = for_gate.iter_mut().zip(g).zip(gate).zip(value);
+                            for (((for_gate, g), &gate), &value) in numbers {
+                                let s = sigmoid(gate);
+                                let silu = gate * s;
+                                *for_gate = *g * value * silu.mul_add(1.0 - s, s);
+                                *g *= silu;
+                            }
+                        },
+                    );
                 });
             });
         });

@@ -214,7 +214,10 @@ impl<'a> Task<'a> {
             self.kept(strip, &mut kept);
             let from = group * length + strip.first;
             let sums = &mut log_sums[from..from + strip.rows()];
-            vectorized(|| softmax_rows(&mut weights, strip, scale, sums));
+            vectorized(
+                #[inline(always)]
+                || softmax_rows(&mut weights, strip, scale, sums),
+            );
             drop_weights(&mut weights, &kept);
             let output = &mut output[from * width..][..strip.rows() * width];
             let weights = Matrix::new(&weights, strip.rows(), strip.end);
@@ -242,7 +245,10 @@ impl<'a> Task<'a> {
             let value = self.keys(self.value, strip);
             multiply(&mut slopes, gradient, value.transposed(), false);
             let sums = &log_sums[from..from + rows];
-            vectorized(|| weights_again(&mut weights, strip, scale, sums));
+            vectorized(
+                #[inline(always)]
+                || weights_again(&mut weights, strip, scale, sums),
+            );
             let used = if kept.is_empty() {
                 &weights
             } else {
@@ -253,7 +259,10 @@ impl<'a> Task<'a> {
             };
             let used = Matrix::new(used, rows, end).transposed();
             multiply(&mut for_value[..end * width], used, gradient, true);
-            vectorized(|| score_slopes(&mut slopes, &weights, strip, scale));
+            vectorized(
+                #[inline(always)]
+                || score_slopes(&mut slopes, &weights, strip, scale),
+            );
             let slopes = Matrix::new(&slopes, rows, end);
             let for_query = &mut for_query[from * width..][..rows * width];
             multiply(for_query, slopes, self.keys(self.key, strip), false);

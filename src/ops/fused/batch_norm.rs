@@ -174,17 +174,20 @@ fn moments(x: &[f32], sizes: Sizes) -> Vec<f32> {
     let both: Vec<[f32; 2]> = (0..sizes.channels)
         .into_par_iter()
         .map(|channel| {
-            vectorized(|| {
-                let runs = || sizes.runs(x, channel);
-                let sum: f64 = runs().map(|run| lanes(run, f64::from)).sum();
-                let mean = sum / sizes.count();
-                let square = |value: f32| {
-                    let centred = f64::from(value) - mean;
-                    centred * centred
-                };
-                let squares: f64 = runs().map(|run| lanes(run, square)).sum();
-                [mean as f32, (squares / sizes.count()) as f32]
-            })
+            vectorized(
+                #[inline(always)]
+                || {
+                    let runs = || sizes.runs(x, channel);
+                    let sum: f64 = runs().map(|run| lanes(run, f64::from)).sum();
+                    let mean = sum / sizes.count();
+                    let square = |value: f32| {
+                        let centred = f64::from(value) - mean;
+                        centred * centred
+                    };
+                    let squares: f64 = runs().map(|run| lanes(run, square)).sum();
+                    [mean as f32, (squares / sizes.count()) as f32]
+                },
+            )
         })
         .collect();
     let means = both.iter().map(|pair| pair[0]);
@@ -237,18 +240,21 @@ fn normalize(x: &[f32], channels: &[Channel], sizes: Sizes, relu: bool, output: 
     let sample = sizes.channels * sizes.positions;
     let pairs = output.par_chunks_mut(sample).zip(x.par_chunks(sample));
     pairs.for_each(|(output, x)| {
-        vectorized(|| {
-            let runs = output
-                .chunks_mut(sizes.positions)
-                .zip(x.chunks(sizes.positions));
-            for ((output, x), channel) in runs.zip(channels) {
-                for (y, &x) in output.iter_mut().zip(x) {
-                    // Not `max`, which would make a number of a NaN.
-                    let value = channel.apply(x);
-                    *y = if relu && value < 0.0 { 0.0 } else { value };
+        vectorized(
+            #[inline(always)]
+            || {
+                let runs = output
+                    .chunks_mut(sizes.positions)
+                    .zip(x.chunks(sizes.positions));
+                for ((output, x), channel) in runs.zip(channels) {
+                    for (y, &x) in output.iter_mut().zip(x) {
+                        // Not `max`, which would make a number of a NaN.
+                        let value = channel.apply(x);
+                        *y = if relu && value < 0.0 { 0.0 } else { value };
+                    }
                 }
-            }
-        });
+            },
+        );
     });
 }
 
@@ -262,21 +268,24 @@ fn gradient_sums(
 ) -> Vec<[f64; 2]> {
     let each = channels.par_iter().enumerate();
     each.map(|(index, channel)| {
-        vectorized(|| {
-            let pairs = sizes.runs(x, index).zip(sizes.runs(gradient, index));
-            let mean = f64::from(channel.mean);
-            let mut sums = [0f64; 2];
-            for (x, gradient) in pairs {
-                let part = lanes2(x, gradient, |x, gradient| {
-                    let open = !relu || channel.apply(x) > 0.0;
-                    let gradient = if open { f64::from(gradient) } else { 0.0 };
-                    [gradient, gradient * (f64::from(x) - mean)]
-                });
-                sums[0] += part[0];
-                sums[1] += part[1];
-            }
-            [sums[0], sums[1] * channel.inverse_deviation]
-        })
+        vectorized(
+            #[inline(always)]
+            || {
+                let pairs = sizes.runs(x, index).zip(sizes.runs(gradient, index));
+                let mean = f64::from(channel.mean);
+                let mut sums = [0f64; 2];
+                for (x, gradient) in pairs {
+                    let part = lanes2(x, gradient, |x, gradient| {
+                        let open = !relu || channel.apply(x) > 0.0;
+                        let gradient = if open { f64::from(gradient) } else { 0.0 };
+                        [gradient, gradient * (f64::from(x) - mean)]
+                    });
+                    sums[0] += part[0];
+                    sums[1] += part[1];
+                }
+                [sums[0], sums[1] * channel.inverse_deviation]
+            },
+        )
     })
     .collect()
 }
@@ -307,20 +316,23 @@ fn normalize_backward(
         .par_chunks_mut(sample)
         .zip(inputs)
         .for_each(|(output, (x, gradient))| {
-            vectorized(|| {
-                let inputs = x
-                    .chunks(sizes.positions)
-                    .zip(gradient.chunks(sizes.positions));
-                let runs = output.chunks_mut(sizes.positions).zip(inputs);
-                for ((output, (x, gradient)), (channel, [slope, shift])) in
-                    runs.zip(channels.iter().zip(&factors))
-                {
-                    for ((out, &x), &gradient) in output.iter_mut().zip(x).zip(gradient) {
-                        let open = !relu || channel.apply(x) > 0.0;
-                        let gradient = if open { gradient } else { 0.0 };
-                        *out = gradient * channel.scale + ((x - channel.mean) * slope + shift);
+            vectorized(
+                #[inline(always)]
+                || {
+                    let inputs = x
+                        .chunks(sizes.positions)
+                        .zip(gradient.chunks(sizes.positions));
+                    let runs = output.chunks_mut(sizes.positions).zip(inputs);
+                    for ((output, (x, gradient)), (channel, [slope, shift])) in
+                        runs.zip(channels.iter().zip(&factors))
+                    {
+                        for ((out, &x), &gradient) in output.iter_mut().zip(x).zip(gradient) {
+                            let open = !relu || channel.apply(x) > 0.0;
+                            let gradient = if open { gradient } else { 0.0 };
+                            *out = gradient * channel.scale + ((x - channel.mean) * slope + shift);
+                        }
                     }
-                }
-            });
+                },
+            );
         });
 }

@@ -91,15 +91,18 @@ fn column_sums(matrix: &[f32], width: usize) -> Vec<f32> {
     let groups = matrix.par_chunks(ROWS * width.max(1));
     let partial: Vec<Vec<f32>> = groups
         .map(|group| {
-            vectorized(|| {
-                let mut sums = vec![0f32; width];
-                for row in group.chunks(width) {
-                    sums.iter_mut()
-                        .zip(row)
-                        .for_each(|(sum, value)| *sum += value);
-                }
-                sums
-            })
+            vectorized(
+                #[inline(always)]
+                || {
+                    let mut sums = vec![0f32; width];
+                    for row in group.chunks(width) {
+                        sums.iter_mut()
+                            .zip(row)
+                            .for_each(|(sum, value)| *sum += value);
+                    }
+                    sums
+                },
+            )
         })
         .collect();
     add_up(&partial, width)

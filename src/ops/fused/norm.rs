@@ -107,19 +107,22 @@ impl Normalize {
             .zip(x.par_chunks(ROWS * width))
             .zip(moments.par_chunks_mut(ROWS));
         groups.for_each(|((y, x), moments)| {
-            vectorized(|| {
-                let rows = y.chunks_mut(width).zip(x.chunks(width));
-                for ((y, x), moments) in rows.zip(moments) {
-                    *moments = self.moments(x);
-                    let [mean, scale] = *moments;
-                    for ((y, &x), &gain) in y.iter_mut().zip(x).zip(gain) {
-                        *y = (x - mean) * scale * gain;
+            vectorized(
+                #[inline(always)]
+                || {
+                    let rows = y.chunks_mut(width).zip(x.chunks(width));
+                    for ((y, x), moments) in rows.zip(moments) {
+                        *moments = self.moments(x);
+                        let [mean, scale] = *moments;
+                        for ((y, &x), &gain) in y.iter_mut().zip(x).zip(gain) {
+                            *y = (x - mean) * scale * gain;
+                        }
+                        if let Some(bias) = bias {
+                            y.iter_mut().zip(bias).for_each(|(y, &bias)| *y += bias);
+                        }
                     }
-                    if let Some(bias) = bias {
-                        y.iter_mut().zip(bias).for_each(|(y, &bias)| *y += bias);
-                    }
-                }
-            });
+                },
+            );
         });
     }
 
@@ -138,7 +141,10 @@ impl Normalize {
                         .zip(saved.moments.par_chunks(ROWS));
                     let partial: Vec<Vec<f32>> = groups
                         .map(|(((for_x, x), gradient), moments)| {
-                            vectorized(|| self.back_group(x, gain, gradient, moments, for_x))
+                            vectorized(
+                                #[inline(always)]
+                                || self.back_group(x, gain, gradient, moments, for_x),
+                            )
                         })
                         .collect();
                     add_up(&partial, 2 * width)

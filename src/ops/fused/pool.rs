@@ -138,7 +138,10 @@ impl Operation<1> for MeanOfPositions {
         let share = reciprocal(positions);
         let mean = values(&x, |x| {
             let runs = x.chunks(positions.max(1));
-            vectorized(|| runs.map(|run| sum(run.len(), |i| run[i]) * share).collect())
+            vectorized(
+                #[inline(always)]
+                || runs.map(|run| sum(run.len(), |i| run[i]) * share).collect(),
+            )
         });
         (tensor(mean, Shape::new([n, channels])), shape)
     }
@@ -170,11 +173,14 @@ fn through(output: &Values, gradient: Values) -> Values {
     values(output, |output| {
         let tasks = for_x.par_chunks_mut(TASK).zip(output.par_chunks(TASK));
         tasks.for_each(|(g, y)| {
-            vectorized(|| {
-                for (g, &y) in g.iter_mut().zip(y) {
-                    *g = if y > 0.0 { *g } else { 0.0 };
-                }
-            });
+            vectorized(
+                #[inline(always)]
+                || {
+                    for (g, &y) in g.iter_mut().zip(y) {
+                        *g = if y > 0.0 { *g } else { 0.0 };
+                    }
+                },
+            );
         });
     });
     tensor(for_x, shape)
@@ -190,7 +196,10 @@ impl Operation<1> for Relu {
         let shape = x.shape();
         let mut y = owned(x);
         y.par_chunks_mut(TASK).for_each(|y| {
-            vectorized(|| y.iter_mut().for_each(|y| *y = rectified(*y)));
+            vectorized(
+                #[inline(always)]
+                || y.iter_mut().for_each(|y| *y = rectified(*y)),
+            );
         });
         let y = tensor(y, shape);
         (y.clone(), y)
@@ -213,11 +222,14 @@ impl Operation<2> for AddRelu {
         values(&y, |y| {
             let tasks = sums.par_chunks_mut(TASK).zip(y.par_chunks(TASK));
             tasks.for_each(|(sums, y)| {
-                vectorized(|| {
-                    for (sum, y) in sums.iter_mut().zip(y) {
-                        *sum = rectified(*sum + y);
-                    }
-                });
+                vectorized(
+                    #[inline(always)]
+                    || {
+                        for (sum, y) in sums.iter_mut().zip(y) {
+                            *sum = rectified(*sum + y);
+                        }
+                    },
+                );
             });
         });
         let output = tensor(sums, shape);

@@ -41,12 +41,15 @@ impl Turn {
         values(x, |x| {
             let tasks = y.par_chunks_mut(ROWS * row).zip(x.par_chunks(ROWS * row));
             tasks.enumerate().for_each(|(index, (y, x))| {
-                vectorized(|| {
-                    let rows = y.chunks_mut(row).zip(x.chunks(row));
-                    for (offset, (y, x)) in rows.enumerate() {
-                        self.turn_row(index * ROWS + offset, direction, x, y);
-                    }
-                });
+                vectorized(
+                    #[inline(always)]
+                    || {
+                        let rows = y.chunks_mut(row).zip(x.chunks(row));
+                        for (offset, (y, x)) in rows.enumerate() {
+                            self.turn_row(index * ROWS + offset, direction, x, y);
+                        }
+                    },
+                );
             });
         });
         tensor(y, shape)

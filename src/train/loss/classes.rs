@@ -48,7 +48,12 @@ pub(super) fn on_host(logits: Tensor<2>, classes: &[i32], smoothing: f64) -> Res
         .zip(classes)
         .with_min_len(TASK / width.max(1) + 1);
     work.for_each(|((row, value), &class)| match usize::try_from(class) {
-        Ok(class) => *value = vectorized(|| narrow(row_in_place(row, class, smoothing))),
+        Ok(class) => {
+            *value = vectorized(
+                #[inline(always)]
+                || narrow(row_in_place(row, class, smoothing)),
+            )
+        }
         Err(_) => row.fill(0.0),
     });
     Ok(Losses {

@@ -124,10 +124,13 @@ impl Pass<'_> {
                 let (w, weights) = weights.split_at_mut(decaying);
                 let (g, gradient) = gradient.split_at(decaying);
                 let [s, states] = halves(states, decaying);
-                vectorized(|| {
-                    run(w, g, s, &rule, (scale, l2, keep));
-                    run(weights, gradient, states, &rule, (scale, 0.0, 1.0));
-                });
+                vectorized(
+                    #[inline(always)]
+                    || {
+                        run(w, g, s, &rule, (scale, l2, keep));
+                        run(weights, gradient, states, &rule, (scale, 0.0, 1.0));
+                    },
+                );
             });
     }
 }
