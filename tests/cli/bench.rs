@@ -162,7 +162,7 @@ fn wrong_input_is_told_before_anything_is_measured() {
         (["bench", config, "--steps", "0"].as_slice(), "--steps"),
         (&["bench", config, "--warmup", "soon"], "--warmup"),
         (&["bench", config, "--against", absent], "absent.toml"),
-        (&["bench", config, "--set", "train.stepz=1"], "train.steps"),
+        (&["bench", config, "--set", "train.stepz=1"], "train.stepz"),
         (&["data", "bench", config, "--seconds", "0"], "--seconds"),
     ] {
         trainer.command(arguments).fails_with(2, &[text]);
