@@ -339,17 +339,20 @@ impl Products<'_> {
         for sample in 0..self.samples {
             let gradient = &self.spread[sample * block + output * stride..][..ROWS * stride];
             let x = &self.padded[sample * slide.padded() + start..][..length + C - 1];
-            let mut first = 0;
-            while first < length {
-                let x: [S::f32s; C] =
-                    std::array::from_fn(|column| load::<S, 1>(&x[first + column..])[0]);
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let [gradient] = load::<S, 1>(&gradient[row * stride + first..]);
+            // All of one length, cut once: the loop below needs no check.
+            let count = length / S::F32_LANES;
+            let gradient: [&[S::f32s]; ROWS] = std::array::from_fn(|row| {
+                &cast_slice(&gradient[row * stride..][..length])[..count]
+            });
+            let x: [&[S::f32s]; C] =
+                std::array::from_fn(|column| &cast_slice(&x[column..][..length])[..count]);
+            for vector in 0..count {
+                let x = x.map(|x| x[vector]);
+                for (sums, gradient) in sums.iter_mut().zip(gradient) {
                     for (sum, &x) in sums.iter_mut().zip(&x) {
-                        *sum = simd.mul_add_f32s(gradient, x, *sum);
+                        *sum = simd.mul_add_f32s(gradient[vector], x, *sum);
                     }
                 }
-                first += S::F32_LANES;
             }
         }
         let area = slide.kernel * slide.kernel;
