@@ -69,14 +69,14 @@ const TAIL_SCALE: f32 = 0.26;
 /// From the highest down. Interpolates `exp(x^2 / 2) P(X > x) / t` at the Chebyshev nodes for |x| up to
 /// 13.5; the largest relative error is 6e-8.
 const TAIL: [f32; 9] = [
-    0.032_369_812,
+    0.032_369_81,
     -0.161_791_79,
     0.269_789_36,
     -0.171_623_4,
-    0.175_052_81,
+    0.175_052_8,
     0.045_091_815,
     0.104_531_9,
-    0.102_808_286,
+    0.102_808_29,
     0.103_771_21,
 ];
 

@@ -16,17 +16,17 @@ const TASK: usize = 1 << 13;
 
 /// As [`crate::ops::bias_gelu`], on the CPU.
 pub(in crate::ops) fn bias_gelu(x: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
-    apply(BiasGelu, [x.into_dispatch(), bias.into_dispatch()])
+    apply(&BiasGelu, [x.into_dispatch(), bias.into_dispatch()])
 }
 
 /// As [`crate::ops::gelu`], on the CPU.
 pub(in crate::ops) fn gelu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    apply(Gelu, [x.into_dispatch()])
+    apply(&Gelu, [x.into_dispatch()])
 }
 
 /// As [`crate::ops::swiglu`], on the CPU.
 pub(in crate::ops) fn swiglu(gate: Tensor<2>, value: Tensor<2>) -> Tensor<2> {
-    apply(SwiGlu, [gate.into_dispatch(), value.into_dispatch()])
+    apply(&SwiGlu, [gate.into_dispatch(), value.into_dispatch()])
 }
 
 /// `function` of each number; a NaN gives a NaN.

@@ -30,7 +30,7 @@ pub(in crate::ops) fn causal_attention(
     dropout: Option<WeightDropout>,
 ) -> Tensor<2> {
     let inputs = [query, key, value].map(Tensor::into_dispatch);
-    apply(Attend { heads, dropout }, inputs)
+    apply(&Attend { heads, dropout }, inputs)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -287,7 +287,9 @@ fn softmax_rows(scores: &mut [f32], strip: Strip, scale: f32, log_sums: &mut [f3
         }
         let total = sum(seen.len(), |i| seen[i]);
         let share = 1.0 / total;
-        seen.iter_mut().for_each(|weight| *weight *= share);
+        for weight in seen.iter_mut() {
+            *weight *= share;
+        }
         hidden.fill(0.0);
         *log_sum = most.mul_add(scale, total.ln());
     }

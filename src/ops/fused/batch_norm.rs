@@ -36,7 +36,7 @@ pub(in crate::ops) fn batch_norm_train(
         bias.into_dispatch(),
     ];
     BatchNormTrain {
-        output: apply(Normalize { moments, relu }, inputs),
+        output: apply(&Normalize { moments, relu }, inputs),
         mean,
         variance,
     }

@@ -15,7 +15,7 @@ pub(in crate::ops) fn embedding(table: Tensor<2>, ids: Arc<[i32]>) -> Tensor<2> 
         vocabulary,
         width,
     };
-    apply(lookup, [table.into_dispatch()])
+    apply(&lookup, [table.into_dispatch()])
 }
 
 #[derive(Clone, Debug)]

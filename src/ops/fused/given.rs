@@ -9,7 +9,7 @@ use super::{owned, tensor};
 /// As [`crate::ops::with_gradient`], on the CPU.
 pub(in crate::ops) fn with_gradient(output: Tensor<2>, gradient: Tensor<2>) -> Tensor<1> {
     let gradient = detached(gradient);
-    apply(Given { gradient }, [output.into_dispatch()])
+    apply(&Given { gradient }, [output.into_dispatch()])
 }
 
 #[derive(Clone, Debug)]

@@ -15,8 +15,8 @@ pub(in crate::ops) fn linear(
 ) -> Tensor<2> {
     let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
     match bias {
-        Some(bias) => apply(Linear, [x, weight, bias.into_dispatch()]),
-        None => apply(Linear, [x, weight]),
+        Some(bias) => apply(&Linear, [x, weight, bias.into_dispatch()]),
+        None => apply(&Linear, [x, weight]),
     }
 }
 

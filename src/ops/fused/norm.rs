@@ -23,15 +23,15 @@ pub(in crate::ops) fn layer_norm(
     let operation = Normalize { centred: true };
     let (x, gain) = (x.into_dispatch(), gain.into_dispatch());
     match bias {
-        Some(bias) => apply(operation, [x, gain, bias.into_dispatch()]),
-        None => apply(operation, [x, gain]),
+        Some(bias) => apply(&operation, [x, gain, bias.into_dispatch()]),
+        None => apply(&operation, [x, gain]),
     }
 }
 
 /// As [`crate::ops::rms_norm`], on the CPU.
 pub(in crate::ops) fn rms_norm(x: Tensor<2>, gain: Tensor<1>) -> Tensor<2> {
     let operation = Normalize { centred: false };
-    apply(operation, [x.into_dispatch(), gain.into_dispatch()])
+    apply(&operation, [x.into_dispatch(), gain.into_dispatch()])
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -39,13 +39,13 @@ pub(super) trait Operation<const N: usize>: Clone + Debug + Send + 'static {
 ///
 /// Callers have checked that the tensors are on the CPU ([`crate::ops::is_host`]).
 pub(super) fn apply<O: Operation<N>, const N: usize, const D: usize>(
-    operation: O,
+    operation: &O,
     inputs: [DispatchTensor; N],
 ) -> Tensor<D> {
-    let context = inputs
-        .iter()
-        .map(|input| input.autodiff)
-        .fold(DispatchAutodiffContext::Disabled, |a, b| a.merge(b));
+    let context = inputs.iter().map(|input| input.autodiff).fold(
+        DispatchAutodiffContext::Disabled,
+        DispatchAutodiffContext::merge,
+    );
     let kind = if context == DispatchAutodiffContext::Disabled {
         let (output, _) = operation.forward(inputs.map(|input| plain(input.kind)));
         DispatchTensorKind::Flex(BackendTensor::Float(output))
@@ -89,7 +89,7 @@ fn tracked(kind: DispatchTensorKind) -> Tracked {
     }
 }
 
-fn record<O: Operation<N>, const N: usize>(operation: O, inputs: [Tracked; N]) -> Tracked {
+fn record<O: Operation<N>, const N: usize>(operation: &O, inputs: [Tracked; N]) -> Tracked {
     let (values, nodes): (Vec<_>, Vec<_>) = inputs.map(Tracked::into_parts).into_iter().unzip();
     let (Ok(values), Ok(nodes)) = (values.try_into(), nodes.try_into()) else {
         unreachable!("as many as there are inputs");

@@ -16,22 +16,22 @@ const TASK: usize = 1 << 13;
 
 /// As [`crate::ops::max_pool2d`], on the CPU.
 pub(in crate::ops) fn max_pool2d(x: Tensor<4>, window: Window) -> Tensor<4> {
-    apply(MaxPool { window }, [x.into_dispatch()])
+    apply(&MaxPool { window }, [x.into_dispatch()])
 }
 
 /// As [`crate::ops::mean_of_positions`], on the CPU.
 pub(in crate::ops) fn mean_of_positions(x: Tensor<3>) -> Tensor<2> {
-    apply(MeanOfPositions, [x.into_dispatch()])
+    apply(&MeanOfPositions, [x.into_dispatch()])
 }
 
 /// As [`crate::ops::relu`], on the CPU.
 pub(in crate::ops) fn relu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    apply(Relu, [x.into_dispatch()])
+    apply(&Relu, [x.into_dispatch()])
 }
 
 /// As [`crate::ops::add_relu`], on the CPU.
 pub(in crate::ops) fn add_relu<const D: usize>(x: Tensor<D>, y: Tensor<D>) -> Tensor<D> {
-    apply(AddRelu, [x.into_dispatch(), y.into_dispatch()])
+    apply(&AddRelu, [x.into_dispatch(), y.into_dispatch()])
 }
 
 #[derive(Clone, Debug)]

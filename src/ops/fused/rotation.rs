@@ -22,7 +22,7 @@ pub(in crate::ops) fn rotate(
         cosine,
         sine,
     };
-    apply(turn, [x.into_dispatch()])
+    apply(&turn, [x.into_dispatch()])
 }
 
 #[derive(Clone, Debug)]

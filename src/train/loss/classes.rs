@@ -52,7 +52,7 @@ pub(super) fn on_host(logits: Tensor<2>, classes: &[i32], smoothing: f64) -> Res
             *value = vectorized(
                 #[inline(always)]
                 || narrow(row_in_place(row, class, smoothing)),
-            )
+            );
         }
         Err(_) => row.fill(0.0),
     });

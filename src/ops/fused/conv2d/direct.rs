@@ -6,6 +6,8 @@
 //! registers while all input channels and kernel places pass by. The gradient of the input is the same
 //! operation with the kernel turned around; that of the weights sums over places instead.
 
+#![allow(clippy::inline_always, reason = "see `ops::vector`")]
+
 use bytemuck::{cast_slice, pod_read_unaligned};
 use pulp::{Simd, WithSimd};
 

@@ -28,7 +28,7 @@ pub(in crate::ops) fn conv2d(
     padding: usize,
 ) -> Tensor<4> {
     let inputs = [x.into_dispatch(), weight.into_dispatch()];
-    apply(Convolve { stride, padding }, inputs)
+    apply(&Convolve { stride, padding }, inputs)
 }
 
 /// `x` is `[n, input, height, width]`, weight is `[output, input, kernel, kernel]`.
